@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
+import boto3
 import pytest
 
 from cdk_cli import CdkCli
@@ -113,6 +114,20 @@ def retained(folder: Path) -> set[tuple[str, str]]:
     }
 
 
+def lift_protection(account: Emulator, stacks: set[str]) -> None:
+    """Take termination protection off, as an operator does before paid capacity is given up."""
+    regions = {one["stack"]: one["region"] for one in account.resources()}
+    for name in stacks & set(regions):
+        cloudformation = boto3.client(
+            "cloudformation",
+            region_name=regions[name],
+            endpoint_url=account.endpoint_url,
+            aws_access_key_id=account.account,
+            aws_secret_access_key="none",
+        )
+        cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=False)
+
+
 def left_of(account: Emulator, stacks: set[str]) -> set[tuple[str, str]]:
     return {(one["stack"], one["logical_id"]) for one in account.resources() if one["stack"] in stacks}
 
@@ -150,6 +165,7 @@ def test_a_cluster_lives_through_an_edit_and_its_block_and_leaves_only_what_it_k
     assert {one["status"] for one in executions} == {"SUCCEEDED"}
 
     stacks = {f"llama-pods-{name}" for name in ("fleet-trainers", "fabric-default", "link-corpus-default", "eks")}
+    lift_protection(account, stacks)
     command(after, "destroy", *sorted(stacks), "--exclusively", "--force")
     assert left_of(account, stacks) == {one for one in retained(after) if one[0] in stacks}
     assert account.client("eks").list_clusters()["clusters"] == []
@@ -214,6 +230,7 @@ def test_every_example_is_deployed_and_destroyed(
     assert len(cluster.nodes("NodesResource")) == sizes[0]
     charts = [one["properties"]["Release"] for one in account.resources("Custom::AWSCDK-EKS-HelmChart")]
     assert ("nvidia-device-plugin" in charts) is bool(edits), "software is applied where the file has so"
-    command(folder, "destroy", "--all", "--force")
     stacks = {path.name.removesuffix(".template.json") for path in folder.glob("*.template.json")}
+    lift_protection(account, stacks)
+    command(folder, "destroy", "--all", "--force")
     assert left_of(account, stacks) == retained(folder)

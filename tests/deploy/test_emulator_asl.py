@@ -136,6 +136,42 @@ def test_an_uncaught_error_fails_the_execution(world: World) -> None:
     assert "AutoScalingGroup name not found" in execution.cause
 
 
+def _failing(times: int) -> dict[str, Any]:
+    return {"service": "autoscaling", "operation": "SetDesiredCapacity", "error": "Throttling", "times": times}
+
+
+@pytest.mark.parametrize(("times", "status"), [(3, "SUCCEEDED"), (4, "FAILED")])
+def test_a_throttled_call_is_tried_again_as_often_as_the_state_says(world: World, times: int, status: str) -> None:
+    world.failing_calls = [_failing(times)]
+    execution = run(_machine(SIZES), {"group": "trainers", "wanted": 3}, world)
+    assert execution.status == status
+    assert execution.retries == ["AutoScaling.AutoScalingException"] * 3
+    assert execution.seconds == 60 + 1 + 2 + 4, "the wait, and a delay that doubles"
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"DesiredCapacity": "many"}, "Invalid type for parameter DesiredCapacity"),
+        ({"Desired": 3}, 'Unknown parameter in input: "Desired"'),
+        ({"AutoScalingGroupName": ""}, "Invalid length for parameter AutoScalingGroupName"),
+    ],
+)
+def test_a_call_is_held_against_the_model_of_its_service(world: World, changes: Json, cause: str) -> None:
+    parameters = {"AutoScalingGroupName": "trainers", "DesiredCapacity": 3, **changes}
+    state = {**SIZES["Size"], "Parameters": parameters, "Catch": [], "Next": "Done"}
+    execution = run(_machine({"Start": state, "Done": {"Type": "Succeed"}}), {}, world)
+    assert execution.status == "FAILED"
+    assert cause in execution.cause
+
+
+def test_an_execution_that_takes_too_long_times_out(world: World) -> None:
+    world.failing_calls = [_failing(3)]
+    execution = run({**_machine(SIZES), "TimeoutSeconds": 65}, {"group": "trainers", "wanted": 3}, world)
+    assert (execution.status, execution.error) == ("TIMED_OUT", "States.Timeout")
+    assert execution.states[-1] == "Size", "no Catch holds it up"
+
+
 def test_pass_shapes_its_data(world: World) -> None:
     states = {
         "Start": {
@@ -171,3 +207,39 @@ def test_what_is_not_emulated_is_said(states: Json, cause: str, world: World) ->
     execution = run(_machine(states), {}, world)
     assert execution.status == "FAILED"
     assert cause in execution.cause
+
+
+def describing(instances: int, *, name: str = "States.ALL") -> Any:
+    """A run that describes a group with so many instances, and catches an error."""
+    world = World(lambda *_: {"AutoScalingGroups": [{"Instances": ["x" * 400] * instances}]})
+    world.clock.set(NOON)
+    look = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::aws-sdk:autoscaling:describeAutoScalingGroups",
+        "Arguments": {},
+        "Output": {},
+        "Retry": [{"ErrorEquals": ["States.ALL"]}],
+        "Catch": [{"ErrorEquals": [name], "Next": "Caught"}],
+        "Next": "Found",
+    }
+    states = {"Look": look, "Caught": {"Type": "Succeed"}, "Found": {"Type": "Succeed"}}
+    return run({"QueryLanguage": "JSONata", "StartAt": "Look", "States": states}, {}, world)
+
+
+def test_a_task_returns_so_much_and_no_more() -> None:
+    assert describing(500).states == ["Look", "Found"]
+    ended = describing(700)
+    assert (ended.status, ended.error, ended.retries) == ("FAILED", "States.DataLimitExceeded", [])
+
+
+def test_what_is_too_long_is_caught_by_its_own_name_alone() -> None:
+    assert describing(700, name="States.TaskFailed").status == "FAILED"
+    assert describing(700, name="States.DataLimitExceeded").states == ["Look", "Caught"]
+
+
+def test_a_state_takes_so_much_and_no_more() -> None:
+    machine = {"StartAt": "Pass", "States": {"Pass": {"Type": "Pass", "End": True}}}
+    world = World(lambda *_: {})
+    world.clock.set(NOON)
+    assert run(machine, "x" * 262_142, world).status == "SUCCEEDED"
+    assert run(machine, "x" * 262_143, world).error == "States.DataLimitExceeded"

@@ -10,7 +10,7 @@ import pytest
 
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
 from gpu_clusters_emulator import provisioning
-from gpu_clusters_emulator.models import creation_faults
+from gpu_clusters_emulator.models.registry import creation_faults
 from gpu_clusters_emulator.world import World
 
 Json = dict[str, Any]

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment
+from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
 from mutations import Mutation, drop, put
+from plain_fleet import allow, policy, role
 
 Json = dict[str, Any]
 
@@ -29,14 +33,6 @@ SEED: Json = {
 def account() -> Iterator[InProcessEmulator]:
     with InProcessEmulator(seed=SEED) as made:
         yield made
-
-
-def role(service: str) -> Json:
-    statement = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": service}}
-    return {
-        "Type": "AWS::IAM::Role",
-        "Properties": {"AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": [statement]}},
-    }
 
 
 def part(kind: str, **properties: Any) -> Json:
@@ -282,16 +278,21 @@ MACHINE = {
 def test_a_state_machine_sizes_a_node_group_in_its_own_letter_case(account: InProcessEmulator) -> None:
     """Step Functions names members with a capital letter first, also where the API does not."""
     machine = {
-        "RoleArn": f"{IAM}/states",
+        "RoleArn": arn("Actor"),
         "DefinitionString": json.dumps(MACHINE),
         "DefinitionSubstitutions": {"Cluster": {"Ref": "Cluster"}},
     }
     rule: dict[str, Any] = {"EventPattern": {"source": ["test"]}}
-    rule |= {"Targets": [{"Id": "it", "Arn": {"Ref": "Machine"}, "RoleArn": f"{IAM}/events"}]}
+    rule |= {"Targets": [{"Id": "it", "Arn": {"Ref": "Machine"}, "RoleArn": arn("Starter")}]}
+    acting = allow("*", "eks:DescribeNodegroup", "eks:UpdateNodegroupConfig")
     shown = account.deploy(
         template(
             Machine={"Type": "AWS::StepFunctions::StateMachine", "Properties": machine},
             Rule={"Type": "AWS::Events::Rule", "Properties": rule},
+            Actor=role("states.amazonaws.com"),
+            Act=policy("Actor", acting),
+            Starter=role("events.amazonaws.com"),
+            Start=policy("Starter", allow({"Ref": "Machine"}, "states:StartExecution")),
         )
     )
     for group in (shown["GroupName"], "gone"):
@@ -356,6 +357,27 @@ def test_charts_and_manifests_are_kept_and_nothing_runs(account: InProcessEmulat
     assert {one["type"] for one in account.resources()} == {"AWS::EKS::Cluster"}, "the shared one stays"
 
 
+def deployed(image: str, at_once: int | None = None) -> list[Json]:
+    """The Deployment of our servers, one to four nodes of four each; `at_once` is a number in place of the share."""
+    pool = node_pool("chat", instance_type="g6e.12xlarge", node_count=4)
+    objects = model_deployment("chat", pool, ServerPod(image=image), scaling=ServerScaling(min_servers=4))
+    if at_once is not None:
+        objects[0]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] = at_once
+    return objects
+
+
+@pytest.mark.parametrize(("at_once", "lost"), [(4, ["chat"]), (None, [])])
+def test_a_rollout_by_a_number_takes_every_server_of_the_smallest_size(
+    account: InProcessEmulator, at_once: int | None, lost: list[str]
+) -> None:
+    """A quarter of the most servers is all of the fewest; a share is a quarter of those that are there."""
+    given = with_kubectl()
+    for image in ("server:v1", "server:v2"):
+        put("Resources.Objects.Properties.Manifest", json.dumps(deployed(image, at_once)))(given)
+        account.deploy(given)
+    assert [one["name"] for one in account.history()["outages"]] == lost
+
+
 @pytest.mark.parametrize(
     ("mutate", "message"),
     [
@@ -373,11 +395,12 @@ def test_what_kubectl_could_not_apply_is_refused(mutate: Mutation, message: str,
         account.deploy(given)
 
 
-def test_a_group_without_a_desired_size_starts_at_its_minimum(account: InProcessEmulator) -> None:
+@pytest.mark.parametrize("name", ["DesiredSize", "MinSize"])
+def test_a_group_is_created_with_all_of_its_sizes(account: InProcessEmulator, name: str) -> None:
     given = template()
-    drop("Resources.Group.Properties.ScalingConfig.DesiredSize")(given)
-    shown = account.deploy(given)
-    assert described(account, shown)["scalingConfig"]["desiredSize"] == 2
+    drop(f"Resources.Group.Properties.ScalingConfig.{name}")(given)
+    with pytest.raises(DeployFailed, match=name):
+        account.deploy(given)
 
 
 def test_a_cluster_that_was_there_before_takes_node_groups(account: InProcessEmulator) -> None:

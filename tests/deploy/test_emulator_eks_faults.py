@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from gpu_clusters_emulator import node_groups, provisioning
 from gpu_clusters_emulator.faults import ApiError
-from gpu_clusters_emulator.models import change_faults, creation_faults, deletion_faults
+from gpu_clusters_emulator.models.registry import change_faults, creation_faults, deletion_faults
 from gpu_clusters_emulator.seeds import plant
 from gpu_clusters_emulator.world import Resource, World
 from mutations import drop, put
@@ -101,7 +102,7 @@ def on_a_block() -> Json:
         "AmiType": "AL2023_x86_64_NVIDIA",
         "CapacityType": "CAPACITY_BLOCK",
         "LaunchTemplate": {"Name": P5, "Version": "1"},
-        "ScalingConfig": {"MinSize": 0, "MaxSize": 4},
+        "ScalingConfig": {"MinSize": 0, "MaxSize": 4, "DesiredSize": 0},
         "UpdateConfig": {"MaxUnavailable": 1, "UpdateStrategy": "MINIMAL"},
         "Labels": {"gpu-cluster/gpu": "H100", "node.kubernetes.io/pool": "gpu"},
         "Taints": [{"Key": "nvidia.com/gpu", "Value": "true", "Effect": "NO_SCHEDULE"}],
@@ -193,6 +194,7 @@ CLUSTER_FAULTS = [
     (put(f"{NETWORK}.IpFamily", "ipv6"), "an ipv6 cluster takes no ServiceIpv4Cidr"),
     (put("AccessConfig", {"AuthenticationMode": "CONFIG_MAP", "BootstrapClusterCreatorAdminPermissions": False}), "bootstrapClusterCreatorAdminPermissions must be true"),
     (put("EncryptionConfig.0.Resources", ["configmaps"]), "the only supported value is secrets"),
+    (put("KubeSchedulerConfig", {"NodeResourcesFit": {"ScoringStrategy": {"Type": "MostAllocated", "Resources": [{"Name": "nvidia.com/mig-1g.5gb", "Weight": 1}]}}}), "got nvidia.com/mig-1g.5gb"),
     (put("Logging", {"ClusterLogging": {"EnabledTypes": [{"Type": "kubelet"}]}}), "'kubelet' is not one of"),
 ]  # fmt: skip
 
@@ -474,6 +476,52 @@ def test_an_update_that_launches_first_needs_room_in_the_reservation(world: Worl
     assert changed(world, given, newer) == "", "MINIMAL ends nodes first"
     put(f"{UPDATE}.UpdateStrategy", "DEFAULT")(given)
     assert f"{ODCR} has no room for one" in changed(world, given, newer)
+
+
+def served(servers: int, *, budget: Json, least: int | None = None) -> str:
+    """A Deployment of servers with one GPU each, its budget, and its autoscaler if `least` is given."""
+    names, label = {"name": "model"}, {"app": "model"}
+    part = {"name": "server", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    pod = {"metadata": {"labels": label}, "spec": {"nodeSelector": {"gpu-cluster/gpu": "H100"}, "containers": [part]}}
+    objects = [
+        {"kind": "Deployment", "metadata": names, "spec": {"replicas": servers, "template": pod}},
+        {"kind": "PodDisruptionBudget", "metadata": names, "spec": {"selector": {"matchLabels": label}, **budget}},
+    ]
+    if least is not None:
+        scaled = {"scaleTargetRef": {"kind": "Deployment", **names}, "minReplicas": least}
+        objects.append({"kind": "HorizontalPodAutoscaler", "metadata": names, "spec": scaled})
+    return json.dumps(objects)
+
+
+@pytest.mark.parametrize(
+    ("servers", "least", "budget", "at_once", "fails"),
+    [
+        (16, None, {"maxUnavailable": "25%"}, 1, True),  # two full nodes: 4 of 8 pods may go, and fit nowhere
+        (16, None, {"maxUnavailable": 8}, 1, False),
+        (16, None, {"maxUnavailable": 8}, 2, True),
+        (16, None, {"minAvailable": "50%"}, 1, False),
+        (8, None, {"maxUnavailable": "25%"}, 1, False),  # the other node has room
+        (8, None, {"maxUnavailable": 0}, 1, True),
+        (16, 8, {"maxUnavailable": "25%"}, 1, False),
+        (16, None, {"maxUnavailable": "50%"}, 1, False),
+    ],
+)
+def test_full_nodes_are_drained_as_budgets_allow(
+    world: World, servers: int, least: int | None, budget: Json, at_once: int, fails: bool
+) -> None:
+    data = block_template()
+    del data["InstanceMarketOptions"]
+    data["CapacityReservationSpecification"]["CapacityReservationTarget"]["CapacityReservationId"] = ODCR
+    template(world, "reserved", data)
+    given = {**on_a_block(), "CapacityType": "ON_DEMAND", "LaunchTemplate": {"Name": "reserved"}}
+    given[SIZES] = {"MinSize": 2, "MaxSize": 2, "DesiredSize": 2}
+    given[UPDATE] = {"MaxUnavailable": at_once, "UpdateStrategy": "MINIMAL"}
+    make(world, NODES, given)
+    applied = Resource(type="Custom::AWSCDK-EKS-KubernetesResource", physical_id="model", region="us-east-1")
+    applied.properties = {"ClusterName": given["ClusterName"], "Manifest": served(servers, budget=budget, least=least)}
+    world.add(applied)
+    found = changed(world, given, put("ReleaseVersion", "1.34.2-20261101"))
+    assert ("PodEvictionFailure" in found) is fails, found
 
 
 @pytest.mark.parametrize(

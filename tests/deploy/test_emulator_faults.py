@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_clusters_emulator import provisioning
-from gpu_clusters_emulator.models import creation_faults, deletion_faults
+from gpu_clusters_emulator.models.registry import creation_faults, deletion_faults
 from gpu_clusters_emulator.seeds import plant
 from gpu_clusters_emulator.world import World
 from mutations import drop, put

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_clusters_emulator import provisioning
-from gpu_clusters_emulator.models import creation_faults, deletion_faults
+from gpu_clusters_emulator.models.registry import creation_faults, deletion_faults
 from gpu_clusters_emulator.reservations import zone_name
 from gpu_clusters_emulator.seeds import plant
 from gpu_clusters_emulator.service_shapes import documented_attributes
@@ -333,7 +333,10 @@ def test_a_zone_has_one_name_however_it_is_written(zone: str, name: str) -> None
 
 def test_zones_by_id_and_by_name_are_one(site: Site) -> None:
     by_id = {"VpcId": site.vpc, "CidrBlock": "10.0.8.0/24", "AvailabilityZoneId": "use1-az1"}
-    same, other = site.make("AWS::EC2::Subnet", by_id), {**by_id, "AvailabilityZoneId": "use1-az3"}
+    same, other = (
+        site.make("AWS::EC2::Subnet", by_id),
+        {**by_id, "CidrBlock": "10.0.9.0/24", "AvailabilityZoneId": "use1-az3"},
+    )
     given = site.good(BALANCER)
     assert "2 are in us-east-1a" in site.messages(BALANCER, {**given, "Subnets": [site.first, same]})
     apart = [site.first, site.make("AWS::EC2::Subnet", other)]

@@ -11,7 +11,7 @@ import pytest
 
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
 from gpu_clusters_emulator import provisioning
-from gpu_clusters_emulator.models import change_faults, creation_faults
+from gpu_clusters_emulator.models.registry import change_faults, creation_faults
 from gpu_clusters_emulator.seeds import plant
 from gpu_clusters_emulator.world import World
 from mutations import drop, put

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
+from plain_fleet import BY_NAME, allow, policy, role
 
 Json = dict[str, Any]
 BLOCK = "cr-0fedcba9876543210"
@@ -157,6 +159,105 @@ def test_what_was_deployed_is_described(account: InProcessEmulator) -> None:
     for side in ("IpPermissions", "IpPermissionsEgress"):
         peers = [pair["GroupId"] for rule in described[side] for pair in rule["UserIdGroupPairs"]]
         assert peers == [fabric]
+
+
+def test_a_suspended_launch_survives_until_it_is_resumed(account: InProcessEmulator) -> None:
+    account.deploy(template({**network(), **fleet({"InstanceType": "g6.xlarge", "NetworkInterfaces": []})}))
+    scaling = account.client("autoscaling")
+    (group,) = scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
+    name = {"AutoScalingGroupName": group["AutoScalingGroupName"]}
+    scaling.suspend_processes(**name, ScalingProcesses=["Launch"])
+    scaling.set_desired_capacity(**name, DesiredCapacity=2)
+    account.move_clock("2026-12-21T08:00Z")
+    assert _sizes(account) == (2, 0)
+    scaling.resume_processes(**name, ScalingProcesses=["Launch"])
+    assert _sizes(account) == (2, 2)
+
+
+@pytest.mark.parametrize(("policy", "left"), [("Retain", 1), ("RetainExceptOnCreate", 0), ("Delete", 0)])
+def test_what_a_failed_first_deployment_leaves(account: InProcessEmulator, policy: str, left: int) -> None:
+    """A retry makes another store beside one that was retained, and both bill."""
+    store = {
+        "Type": "AWS::FSx::FileSystem",
+        "DeletionPolicy": policy,
+        "Properties": {
+            "FileSystemType": "LUSTRE",
+            "StorageCapacity": 1200,
+            "SubnetIds": [{"Ref": "Subnet"}],
+            "LustreConfiguration": {"DeploymentType": "SCRATCH_2"},
+        },
+    }
+    link = {
+        "Type": "AWS::FSx::DataRepositoryAssociation",
+        "Properties": {
+            "FileSystemId": {"Ref": "Store"}, "FileSystemPath": "/", "DataRepositoryPath": "s3://not-there",
+        },
+    }  # fmt: skip
+    with pytest.raises(DeployFailed, match="not-there"):
+        account.deploy({"Resources": {**network(), "Store": store, "Link": link}})
+    assert len(account.client("fsx").describe_file_systems()["FileSystems"]) == left
+
+
+def test_nodes_outlive_a_reservation_and_bill_on_demand(account: InProcessEmulator) -> None:
+    account.deploy(reserved())
+    account.move_clock("2027-01-01T00:00Z")
+    assert _sizes(account) == (4, 4)
+    (reservation,) = account.client("ec2").describe_capacity_reservations()["CapacityReservations"]
+    assert reservation["State"] == "expired"
+    activities = account.client("autoscaling").describe_scaling_activities()["Activities"]
+    assert sum(one["Description"].endswith("runs on demand") for one in activities) == 4
+
+
+def test_a_pattern_that_no_text_matches_can_be_enforced(account: InProcessEmulator) -> None:
+    account.seed({"patterns_as_published": True})
+    with pytest.raises(DeployFailed, match=r"PlacementGroupArn: .*does not match") as failure:
+        account.deploy(reserved())
+    assert failure.value.status == "ROLLBACK_COMPLETE"
+
+
+@pytest.mark.parametrize(
+    ("cidr", "message"),
+    [
+        ("10.1.0.0/20", "it is not in the VPC's"),
+        ("10.0.1.0/24", "conflicts with another subnet"),
+        ("10.0.32.0/29", "a subnet is a /16 to a /28"),
+        ("10.0.0.1/20", "has host bits set"),
+    ],
+)
+def test_ranges_of_subnets_are_checked(account: InProcessEmulator, cidr: str, message: str) -> None:
+    made = network()
+    second = copy.deepcopy(made["Subnet"])
+    second["Properties"]["CidrBlock"] = cidr
+    with pytest.raises(DeployFailed, match=message):
+        account.deploy({"Resources": {**made, "Second": {**second, "DependsOn": "Subnet"}}})
+
+
+def test_a_subnet_runs_out_of_addresses(account: InProcessEmulator) -> None:
+    """A /28 has sixteen addresses, and five of them are AWS's."""
+    made = template(
+        {**network(), **fleet({"InstanceType": "g6.xlarge", "NetworkInterfaces": []}, DesiredCapacity="12")}
+    )
+    made["Resources"]["Subnet"]["Properties"]["CidrBlock"] = "10.0.0.0/28"
+    made["Resources"]["Fleet"]["Properties"]["MaxSize"] = "12"
+    account.deploy(made)
+    assert _sizes(account) == (12, 11)
+    (activity, *_) = account.client("autoscaling").describe_scaling_activities()["Activities"]
+    assert activity["StatusMessage"].startswith("InsufficientFreeAddressesInSubnet")
+
+
+def test_a_template_that_is_too_large_for_a_request_goes_through_a_bucket(account: InProcessEmulator) -> None:
+    groups = {
+        f"Group{number}": {
+            "Type": "AWS::EC2::SecurityGroup",
+            "Properties": {"GroupDescription": "x" * 255, "VpcId": {"Ref": "Vpc"}},
+        }
+        for number in range(150)
+    }
+    large = {"Resources": {**network(), **groups}}
+    with pytest.raises(ClientError, match="length less than or equal to 51200"):
+        account.client("cloudformation").create_stack(StackName="large", TemplateBody=json.dumps(large))
+    account.deploy(large, stack_name="large")
+    assert len(account.resources("AWS::EC2::SecurityGroup")) == 151
 
 
 def test_every_resource_says_who_answered(account: InProcessEmulator) -> None:
@@ -335,22 +436,8 @@ def block(*, size: str | None = None) -> Json:
         "InstanceMarketOptions": {"MarketType": "capacity-block"},
         "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": BLOCK}},
     }
-    role = {
-        "Type": "AWS::IAM::Role",
-        "Properties": {
-            "AssumeRolePolicyDocument": {
-                "Version": "2012-10-17",
-                "Statement": [
-                    {
-                        "Effect": "Allow",
-                        "Principal": {"Service": "states.amazonaws.com"},
-                        "Action": "sts:AssumeRole",
-                    }
-                ],
-            }
-        },
-    }
-    target = {"Id": "Machine", "Arn": {"Ref": "Machine"}, "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]}}
+    acting = allow(BY_NAME, "autoscaling:SetDesiredCapacity")
+    target = {"Id": "Machine", "Arn": {"Ref": "Machine"}, "RoleArn": {"Fn::GetAtt": ["Starter", "Arn"]}}
     pattern = {
         "source": ["aws.ec2"],
         "detail-type": [name for edition in EDITIONS for name in edition],
@@ -373,7 +460,10 @@ def block(*, size: str | None = None) -> Json:
         {
             **network(),
             **fleet(data, **({"DesiredCapacity": size} if size else {})),
-            "Role": role,
+            "Role": role("states.amazonaws.com"),
+            "Act": policy("Role", acting),
+            "Starter": role("events.amazonaws.com"),
+            "Start": policy("Starter", allow({"Ref": "Machine"}, "states:StartExecution")),
             "Machine": {
                 "Type": "AWS::StepFunctions::StateMachine",
                 "Properties": {

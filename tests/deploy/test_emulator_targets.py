@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
 from mutations import put
+from plain_fleet import BY_NAME, allow, policy, role
 
 Json = dict[str, Any]
 LOADED_AT = "2026-11-21T08:00Z"
@@ -23,8 +25,15 @@ HOOKS = [
 def service(**group: Any) -> Json:
     """Two nodes in two zones behind an internal load balancer."""
     subnets = [{"Ref": "First"}, {"Ref": "Second"}]
-    data = {"InstanceType": "g6e.48xlarge", "ImageId": "ami-0123456789abcdef0"}
+    data = {
+        "InstanceType": "g6e.48xlarge",
+        "ImageId": "ami-0123456789abcdef0",
+        "IamInstanceProfile": {"Arn": {"Fn::GetAtt": ["Profile", "Arn"]}},
+    }
     resources: Json = {
+        "NodeRole": role("ec2.amazonaws.com"),
+        "Profile": {"Type": "AWS::IAM::InstanceProfile", "Properties": {"Roles": [{"Ref": "NodeRole"}]}},
+        "Permissions": policy("NodeRole", allow(BY_NAME, "autoscaling:CompleteLifecycleAction")),
         "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.0.0.0/16"}},
         "First": _subnet("us-east-1a", "10.0.0.0/20"),
         "Second": _subnet("us-east-1b", "10.0.16.0/20"),
@@ -165,7 +174,7 @@ def test_a_node_that_stops_answering_is_replaced_after_the_grace_period(account:
     assert health(account) == {first: "unhealthy", second: "healthy"}
     assert states(account) == {"InService": 2}, "the grace period of five minutes lasts"
     account.move_clock("2026-11-21T08:06Z")
-    assert states(account) == {"InService": 1, "Terminating:Wait": 1, "Pending:Wait": 1}
+    assert states(account) == {"InService": 1, "Terminating": 1, "Pending:Wait": 1}
     assert health(account) == {first: "draining", second: "healthy"}
 
 
@@ -187,7 +196,7 @@ def test_a_fleet_without_elb_checks_keeps_a_node_that_does_not_answer(account: I
     account.client("autoscaling").set_instance_health(
         InstanceId=first, HealthStatus="Unhealthy", ShouldRespectGracePeriod=False
     )
-    assert states(account) == {"InService": 1, "Terminating:Wait": 1, "Pending:Wait": 1}
+    assert states(account) == {"InService": 1, "Terminating": 1, "Pending:Wait": 1}
 
 
 def test_a_leaving_node_drains_until_its_hook_ends(account: InProcessEmulator) -> None:
@@ -197,16 +206,25 @@ def test_a_leaving_node_drains_until_its_hook_ends(account: InProcessEmulator) -
     scaling = account.client("autoscaling")
     scaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)
     (leaving,) = [key for key, state in health(account).items() if state == "draining"]
-    account.move_clock("2026-11-21T08:06Z")
+    assert states(account) == {"InService": 2, "Terminating": 1}, "the load balancer lets it go first"
+    account.move_clock("2026-11-21T08:04Z")
+    with pytest.raises(ClientError, match="No active Lifecycle Action found"):
+        finish_drain(account, leaving)
+    account.move_clock("2026-11-21T08:14Z")
     assert leaving not in health(account), "the deregistration delay of five minutes is over"
-    assert states(account) == {"InService": 2, "Terminating:Wait": 1}, "its hook waits for ten"
+    assert states(account) == {"InService": 2, "Terminating:Wait": 1}, "its hook waits for ten, from then on"
+    finish_drain(account, leaving)
+    assert states(account) == {"InService": 2}
+
+
+def finish_drain(account: InProcessEmulator, leaving: str) -> None:
+    scaling, name = account.client("autoscaling"), group(account)["AutoScalingGroupName"]
     scaling.complete_lifecycle_action(
         AutoScalingGroupName=name,
         LifecycleHookName="drain",
         InstanceId=leaving,
         LifecycleActionResult="CONTINUE",
     )
-    assert states(account) == {"InService": 2}
 
 
 def test_a_hook_that_nobody_completes_ends_with_its_default(account: InProcessEmulator) -> None:

@@ -12,7 +12,6 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
 from cdk_gpu_clusters import Capacity, RootVolume
-from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator, assert_fleet_size
@@ -56,9 +55,9 @@ def account() -> Iterator[InProcessEmulator]:
 VARIANTS: dict[str, dict[str, Any]] = {
     "first": {},
     "edited": {"root_volume": RootVolume(size_gib=300), "labels": {"team": "speech"}},
+    "labelled": {"labels": {"team": "speech"}},
     "next block": {"capacity": Capacity.capacity_block(NEXT_BLOCK, starts_at=NEXT_START, ends_at=NEXT_END)},
-    "rolling": {"update_policy": UpdatePolicy.ROLLING},
-    "rolling, edited": {"update_policy": UpdatePolicy.ROLLING, "root_volume": RootVolume(size_gib=300)},
+    "newer image": {"release_version": "1.34.2-20261101"},
 }
 
 
@@ -132,6 +131,7 @@ def test_a_node_group_grows_with_its_block_and_eks_empties_it_before_the_end(
     account: InProcessEmulator, stack: Stack
 ) -> None:
     account.deploy(stack())
+    account.move_clock("2026-11-22T08:10Z")
     assert size(account) == 0
     account.move_clock(START)
     assert size(account) == NODES
@@ -147,7 +147,8 @@ def test_a_node_group_grows_with_its_block_and_eks_empties_it_before_the_end(
     executions = account.history()["executions"]
     assert {one["status"] for one in executions} == {"SUCCEEDED"}
     calls = [call["operation"] for one in executions for call in one["calls"]]
-    assert set(calls) == {"DescribeNodegroup", "UpdateNodegroupConfig"}
+    counting = {"DescribeAutoScalingGroups", "PutMetricData"}
+    assert set(calls) == {"DescribeNodegroup", "UpdateNodegroupConfig"} | counting
 
 
 @pytest.mark.parametrize(("moment", "nodes"), [(DURING, NODES), (AFTER, 0)])
@@ -160,9 +161,7 @@ def test_a_node_group_that_comes_late_has_the_size_of_the_moment(
 
 
 @pytest.mark.parametrize(("moment", "nodes"), [(BEFORE, 0), (DURING, NODES), (AFTER, 0)])
-def test_a_redeploy_never_resizes_or_replaces_the_group(
-    account: InProcessEmulator, stack: Stack, moment: str, nodes: int
-) -> None:
+def test_a_redeploy_keeps_size_and_nodes(account: InProcessEmulator, stack: Stack, moment: str, nodes: int) -> None:
     account.deploy(stack())
     if moment != BEFORE:
         account.move_clock(moment)
@@ -173,34 +172,54 @@ def test_a_redeploy_never_resizes_or_replaces_the_group(
     assert instances(account) == before, "a new version of the template replaces no node"
 
 
+@pytest.mark.parametrize("writes_back", [False, True])
+@pytest.mark.parametrize(("moment", "nodes"), [(BEFORE, 0), (DURING, NODES), (AFTER, 0)])
+def test_no_reading_of_an_update_leaves_a_wrong_size(
+    account: InProcessEmulator, stack: Stack, moment: str, nodes: int, writes_back: bool
+) -> None:
+    """Before and after the block, sizes that come back are corrected by the run that every update starts."""
+    account.seed({"writes_sizes_back": writes_back})
+    account.deploy(stack())
+    if moment != BEFORE:
+        account.move_clock(moment)
+    before = instances(account)
+    account.deploy(stack("labelled"))
+    assert (size(account), instances(account)) == (nodes, before)
+
+
+def test_an_operators_own_size_outlives_an_update(account: InProcessEmulator, stack: Stack) -> None:
+    account.deploy(stack())
+    account.move_clock(DURING)
+    found = node_group(account)
+    eks = account.client("eks")
+    eks.tag_resource(resourceArn=found["nodegroupArn"], tags={"gpu-clusters:size": "manual"})
+    eks.update_nodegroup_config(**NAMES, nodegroupName=found["nodegroupName"], scalingConfig={"desiredSize": 3})
+    account.deploy(stack("labelled"))
+    assert size(account) == 3
+
+
 def instances(account: InProcessEmulator) -> list[str]:
     (group,) = account.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
     return [one["InstanceId"] for one in group["Instances"]]
 
 
-def test_an_operators_own_size_is_kept(account: InProcessEmulator, stack: Stack) -> None:
+def test_a_size_that_others_set_is_set_back(account: InProcessEmulator, stack: Stack) -> None:
     account.deploy(stack())
     account.move_clock(DURING)
     found = node_group(account)
     account.client("eks").update_nodegroup_config(
         **NAMES, nodegroupName=found["nodegroupName"], scalingConfig={"desiredSize": 3}
     )
-    account.deploy(stack("edited"))
-    account.emit(
-        {
-            "source": "aws.ec2",
-            "detail-type": "Capacity Block Delivered",
-            "detail": {"capacity-reservation-id": BLOCK, "end-date": END},
-        }
-    )
     assert size(account) == 3
+    account.move_clock("2026-12-05T00:06Z")
+    assert size(account) == NODES
 
 
-def test_nodes_of_a_block_are_not_rolled_under_way(account: InProcessEmulator, stack: Stack) -> None:
-    account.deploy(stack("rolling"))
+def test_nodes_of_a_block_are_not_replaced_while_it_runs(account: InProcessEmulator, stack: Stack) -> None:
+    account.deploy(stack())
     account.move_clock(DURING)
     with pytest.raises(DeployFailed, match="upgraded at the desired size 0"):
-        account.deploy(stack("rolling, edited"))
+        account.deploy(stack("newer image"))
     assert size(account) == NODES
 
 
@@ -214,10 +233,10 @@ def test_the_stack_leaves_nothing_behind(account: InProcessEmulator, stack: Stac
     assert left <= {"AWS::EKS::Cluster", "AWS::Logs::LogGroup"}
 
 
-def test_the_schedule_stands_in_for_lost_events(account: InProcessEmulator, stack: Stack) -> None:
+def test_the_next_run_stands_in_for_lost_events(account: InProcessEmulator, stack: Stack) -> None:
     account.seed({"block_event_names": ["Lost", "Lost too"]})
     account.deploy(stack())
-    account.move_clock("2026-12-01T11:31Z")
+    account.move_clock("2026-12-01T11:36Z")
     assert size(account) == NODES
 
 
@@ -240,3 +259,24 @@ def test_the_next_block_gets_a_group_of_its_own(account: InProcessEmulator, stac
     assert size(account) == 0
     account.move_clock(NEXT_START)
     assert size(account) == NODES
+
+
+def missing_nodes(account: InProcessEmulator) -> str:
+    """The state of the alarm on nodes that are paid for and not in service."""
+    events = [one["detail"] for one in account.history()["events"] if "alarmName" in one.get("detail", {})]
+    states = [one["state"]["value"] for one in events if "MissingNodes" in one["alarmName"]]
+    return states[-1] if states else "INSUFFICIENT_DATA"
+
+
+def test_nodes_that_are_paid_for_and_not_in_service_are_told(account: InProcessEmulator, stack: Stack) -> None:
+    account.deploy(stack())
+    account.move_clock(START)
+    account.move_clock("2026-12-01T13:00Z")
+    assert missing_nodes(account) in ("OK", "INSUFFICIENT_DATA")
+    found, eks = node_group(account), account.client("eks")
+    eks.tag_resource(resourceArn=found["nodegroupArn"], tags={"gpu-clusters:size": "manual"})
+    eks.update_nodegroup_config(**NAMES, nodegroupName=found["nodegroupName"], scalingConfig={"desiredSize": 3})
+    account.move_clock("2026-12-01T13:15Z")
+    assert missing_nodes(account) in ("OK", "INSUFFICIENT_DATA")
+    account.move_clock("2026-12-01T14:30Z")
+    assert missing_nodes(account) == "ALARM"

@@ -161,6 +161,9 @@ def test_node_whose_capacity_block_ends_is_cordoned_and_its_pods_end(
         cluster.pods = {("research", "trainer-0"): NAME, ("research", "trainer-1"): "another"}
         node.eventually(lambda: cluster.pods == {("research", "trainer-1"): "another"})
         assert cluster.is_cordoned(NAME)
+        assert cluster.disrupted == [("research", "trainer-0")], (
+            "its job does not count the end of the node as a failure"
+        )
         node.eventually(lambda: [one for one in node.events("gpu-node-drain") if one[0] == "jobs"])
         assert ("jobs", "ok", f"deleted 1 pods of {NAME}") in node.events("gpu-node-drain")
 

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH, ServerSettings, render_haproxy
-from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
+from cdk_gpu_clusters.node.model_server import NODE_DRAIN_PATH, NODE_HEALTH_PATH, ServerSettings, render_haproxy
+from loopback_haproxy import free_ports, listens, on_loopback, settings_of
 from toy_servers import ToyServers
 
 COUNT = 56
@@ -70,39 +69,6 @@ def eventually(condition: Callable[[], bool], seconds: float = 15) -> None:
         time.sleep(0.1)
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that were free a moment ago."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
-def settings_of(count: int, *, port: int = 8080, stats_port: int = 8404, **options: Any) -> ServerSettings:
-    """The settings of a node with that many model servers."""
-    plan = ServerPlan(
-        kind=DeviceKind.GPU, devices=((0,),) * count, port=port, stats_port=stats_port, first_server_port=9000
-    )
-    return ServerSettings(
-        **{"image": "vllm", "plan": plan, "container_port": 8000, "health_path": "/health", **options}
-    )
-
-
-def on_loopback(settings: ServerSettings, ports: list[int]) -> str:
-    """The configuration with quick checks, in front of servers on ports of their own, closed to other machines."""
-    text = render_haproxy(settings)
-    quick = {"bind *:": "bind 127.0.0.1:", "inter 5s ": "inter 1s ", "slowstart 15s": "slowstart 1s"}
-    servers = {
-        f" 127.0.0.1:{given}\n": f" 127.0.0.1:{port}\n"
-        for given, port in zip(settings.plan.server_ports, ports, strict=True)
-    }
-    for old, new in {**quick, **servers}.items():
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
-
-
 @pytest.fixture
 def servers() -> Iterator[ToyServers]:
     with ToyServers(COUNT) as running:
@@ -121,16 +87,11 @@ def proxy(haproxy: str, servers: ToyServers, tmp_path: Path) -> Iterator[Proxy]:
     with subprocess.Popen([haproxy, "-db", "-f", str(configuration)], stdout=subprocess.DEVNULL) as process:
         running = Proxy(settings, process)
         try:
-            eventually(lambda: _listens(stats_port))
+            eventually(lambda: listens(stats_port))
             eventually(lambda: len(running.up()) == COUNT)
             yield running
         finally:
             process.kill()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 16, COUNT])
@@ -239,11 +200,32 @@ def test_the_node_is_healthy_while_enough_servers_are_up(proxy: Proxy, servers: 
     assert servers.asked[NODE_HEALTH_PATH] == 0
 
 
+def test_a_connection_of_the_load_balancer_outlives_its_idle_timeout(proxy: Proxy) -> None:
+    """Otherwise both end it at once, and a request that is sent at that moment is lost."""
+    with closing(http.client.HTTPConnection("127.0.0.1", proxy.settings.plan.port, timeout=10)) as connection:
+        for _ in range(2):
+            connection.request("GET", "/")
+            assert connection.getresponse().read()
+            kept = connection.sock
+            time.sleep(proxy.settings.idle_timeout_seconds + 1)
+        connection.request("GET", "/")
+        assert (connection.getresponse().status, connection.sock) == (200, kept)
+
+
+def test_a_node_that_will_drain_fails_its_health_check_and_still_serves(proxy: Proxy) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", proxy.settings.plan.stats_port, timeout=10)) as connection:
+        connection.request("POST", NODE_DRAIN_PATH)
+        assert connection.getresponse().status == 200
+    assert proxy.ask(NODE_HEALTH_PATH)[0] == 503
+    assert proxy.ask()[0] == 200
+    assert len(proxy.up()) == COUNT
+
+
 def test_a_drain_closes_the_port_and_lets_streams_end(proxy: Proxy, servers: ToyServers) -> None:
     with proxy.answer("/stream") as stream:
         own = stream.readline()
         proxy.process.send_signal(signal.SIGUSR1)
-        eventually(lambda: not _listens(proxy.settings.plan.port))
+        eventually(lambda: not listens(proxy.settings.plan.port))
         assert [stream.readline() for _ in range(10)] == [own] * 10
         servers.end_streams()
         stream.read()

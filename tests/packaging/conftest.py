@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -97,14 +98,32 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def clean_environment(wheel: Path) -> Iterator[CleanEnvironment]:
     """The wheel installed with exactly its locked dependencies.
 
-    The folder is always the same, so that mypy's cache of aws_cdk serves from run to run; one run at a time.
+    The folder is always the same, so that mypy's cache of aws_cdk serves from run to run. Processes of one run share it;
+    a run with another wheel waits until they have ended.
     """
     folder = REPOSITORY / "build" / "clean-environment"
     folder.parent.mkdir(exist_ok=True)
+    stamp, wanted = folder.with_suffix(".stamp"), digest_of(wheel, REPOSITORY / "requirements" / "runtime.txt")
     with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        install_wheel(wheel, folder)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if not is_stamped(stamp, wanted):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not is_stamped(stamp, wanted):
+                stamp.unlink(missing_ok=True)
+                install_wheel(wheel, folder)
+                stamp.write_text(wanted, encoding="utf-8")
+            fcntl.flock(lock, fcntl.LOCK_SH)
         yield CleanEnvironment(folder=folder)
+
+
+def digest_of(*files: Path) -> str:
+    """One digest of several files."""
+    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()
+
+
+def is_stamped(stamp: Path, wanted: str) -> bool:
+    """Whether the environment is the one that is wanted."""
+    return stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted
 
 
 @pytest.fixture(scope="session")

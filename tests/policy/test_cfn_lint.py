@@ -52,7 +52,6 @@ class Found:
 EXEMPTIONS = (
     Exemption("I1022", "*", "Prefer using Fn::Sub", "CDK joins references with Fn::Join."),
     Exemption("I4010", "*", "Metadata", "An experiment: descriptions of the architecture."),
-    Exemption("W3005", "AWS::StepFunctions::StateMachine", "already enforced by a 'GetAtt'", "CDK adds it."),
     Exemption("W3005", "AWS::Lambda::Function", "already enforced by a 'GetAtt'", "CDK adds it."),
     Exemption(
         "W3010",

@@ -33,7 +33,7 @@ FLOORS = {
     "AWS::FSx::FileSystem": 15,
     "AWS::S3::Bucket": 10,
     "AWS::S3Express::DirectoryBucket": 4,
-    "AWS::EC2::CapacityReservation": 5,
+    "Custom::EC2CapacityReservation": 5,
     "AWS::ElasticLoadBalancingV2::LoadBalancer": 6,
     "AWS::StepFunctions::StateMachine": 5,
     "AWS::Logs::LogGroup": 50,

@@ -29,7 +29,7 @@ SAYS = {
     "eks-g6e-vllm": (
         "2 servers a node of vllm/vllm-openai:v0.11.0, 4 GPUs each: pods behind a Service",
         "nvidia.com/gpu: 8",
-        "replaces nodes one at a time; the new node comes first (update: rolling)",
+        "replaces nodes one at a time; new nodes come first, up to 4 more nodes meanwhile (update: rolling)",
     ),
     "eks-p4d-mig": (
         "56 servers a node",
@@ -43,7 +43,8 @@ SAYS = {
         "2 x m7i.large; 2 subnets",
         "control plane: 0.10 USD an hour, 0.60 USD in extended support",
         "capacity type CAPACITY_BLOCK, image type AL2023_x86_64_NVIDIA; 51 pods a node at most",
-        "0 nodes until the block is delivered, then a state machine sets the size by eks:UpdateNodegroupConfig",
+        "a state machine keeps the group filled from the start of its capacity, by eks:UpdateNodegroupConfig",
+        "empties it before the end",
         "the old node goes first (MINIMAL)",
         "nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32",
         "gpu-cluster/gpu=H100",

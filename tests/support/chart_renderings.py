@@ -192,7 +192,9 @@ def _workload(item: Object) -> Object:
         "variables": variables,
         **{key: pod[key] for key in ("nodeSelector", "affinity", "tolerations") if pod.get(key)},
     }
-    return {"kind": item["kind"], "name": item["metadata"]["name"], **kept}
+    resources = {one["name"]: one["resources"] for one in pod["containers"] if one.get("resources")}
+    replicas = {"replicas": item["spec"]["replicas"]} if "replicas" in item["spec"] else {}
+    return {"kind": item["kind"], "name": item["metadata"]["name"], **replicas, "resources": resources, **kept}
 
 
 def _files(chart: Path) -> Mapping[str, str]:

@@ -103,6 +103,24 @@ inference:
         access_log_bucket: llama-logs
 """
 
+#: Two blocks in sequence, of which the first is over.
+OVER_BLOCK, LATER_BLOCK = "cr-0123456789abcdef8", "cr-0123456789abcdef9"
+BLOCKS = f"""
+version: 1
+name: llama
+region: us-east-1
+network: {{ availability_zone: us-east-1a }}
+training:
+  fleets:
+    trainers:
+      instance_type: p5.48xlarge
+      nodes: 4
+      capacity:
+        capacity_blocks:
+          - {{ capacity_block: {OVER_BLOCK}, ends_at: 2026-11-01T11:30Z }}
+          - {{ capacity_block: {LATER_BLOCK}, starts_at: 2027-01-01T11:30Z, ends_at: 2027-01-15T11:30Z }}
+"""
+
 #: Everything is made here: network with NAT gateway, file systems, buckets, a reservation.
 NEW = f"""
 version: 1
@@ -268,6 +286,19 @@ def block(**changes: Any) -> dict[str, Any]:
     """All reservations; the block is changed."""
     found = reservations()
     found["CapacityReservations"][1] |= changes
+    return found
+
+
+def later_block(**changes: Any) -> dict[str, Any]:
+    """All reservations, and a block that is still to start."""
+    found = reservations()
+    block = {
+        "ReservationType": "capacity-block",
+        "State": "scheduled",
+        "StartDate": datetime(2027, 1, 1, 11, 30, tzinfo=UTC),
+        "EndDate": datetime(2027, 1, 15, 11, 30, tzinfo=UTC),
+    }
+    found["CapacityReservations"].append(reservation(LATER_BLOCK, **{**block, **changes}))
     return found
 
 
@@ -467,6 +498,18 @@ def zones(**first: Any) -> Any:
     return {"AvailabilityZones": [{**_zone("us-east-1a", "use1-az4"), **first}, _zone("us-east-1b", "use1-az6")]}
 
 
+def status_checks(**changes: Any) -> dict[str, Any]:
+    """One application status check."""
+    check = {"ApplicationStatusCheckId": "asc-0123456789abcdef0", "Protocol": "http", "Port": 8000, **changes}
+    return {"ApplicationStatusChecks": [check]}
+
+
+def watched_tag(key: str, value: str) -> dict[str, Any]:
+    """Its association with a tag."""
+    target = {"ApplicationStatusCheckId": "asc-0123456789abcdef0", "AssociationType": "tag", "Key": key, "Value": value}
+    return {"Associations": [target]}
+
+
 def healthy() -> FakeAws:
     """An account in which every check of all these files passes."""
     assert len({quota.code for quota in quotas()}) == len(quotas())
@@ -496,8 +539,12 @@ def healthy() -> FakeAws:
                 "PlacementGroups": [{"GroupName": "llama-group", "State": "available", "Strategy": "cluster"}]
             },
             "ec2.describe_images": images(),
+            "eks.list_pod_identity_associations": {"associations": [{"serviceAccount": "aws-node"}]},
+            "eks.describe_addon": {"addon": {"addonName": "vpc-cni"}},
             "ec2.describe_instances": {"Reservations": []},
             "ec2.describe_volumes": {"Volumes": []},
+            "ec2.describe_application_status_checks": status_checks(),
+            "ec2.describe_application_status_check_associations": watched_tag("team", "research"),
             "ec2.describe_network_interfaces": {"NetworkInterfaces": []},
             "ec2.describe_vpcs": {"Vpcs": [{"VpcId": VPC, "State": "available", "CidrBlock": "10.0.0.0/16"}]},
             "ec2.describe_vpc_attribute": {
@@ -511,10 +558,11 @@ def healthy() -> FakeAws:
                 "VpcEndpoints": [
                     {
                         "VpcEndpointType": "Gateway",
-                        "ServiceName": "com.amazonaws.us-east-1.s3",
+                        "ServiceName": f"com.amazonaws.us-east-1.{service}",
                         "State": "available",
                         "RouteTableIds": ["rtb-0123456789abcdef0"],
                     }
+                    for service in ("s3", "s3express")
                 ]
             },
             "ec2.describe_vpc_endpoint_services": endpoint_services("us-east-1a", "us-east-1b"),
@@ -537,6 +585,8 @@ def healthy() -> FakeAws:
             "fsx.describe_file_systems": file_system(),
             "s3.head_bucket": _bucket,
             "s3.list_directory_buckets": {"Buckets": [{"Name": "llama--use1-az4--x-s3"}]},
+            "ec2.get_ebs_default_kms_key_id": {"KmsKeyId": KEY},
+            "kms.get_key_policy": {"Policy": "AWSServiceRoleForAutoScaling"},
             "kms.describe_key": {
                 "KeyMetadata": {
                     "KeyId": "01234567",

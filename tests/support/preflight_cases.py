@@ -10,15 +10,19 @@ from preflight_account import (
     ACCOUNT,
     ADD_ONS,
     BLOCK,
+    BLOCKS,
     CLIENTS_GROUP,
     CLOSED,
     EXISTING,
     FLEET_SUBNET,
     GROUP,
     IMAGE,
+    KEY,
+    LATER_BLOCK,
     NEW,
     ON_EKS,
     ON_EXISTING_EKS,
+    OVER_BLOCK,
     OWN_TAGS,
     RESERVATION,
     SERVERS_GROUP,
@@ -30,12 +34,15 @@ from preflight_account import (
     endpoint_services,
     file_system,
     images,
+    later_block,
     limit,
     reservations,
     route_tables,
     self_rules,
+    status_checks,
     subnets,
     types,
+    watched_tag,
     zones,
 )
 
@@ -103,6 +110,25 @@ def _versions(**status: str) -> dict[str, Any]:
 
 def _eks(**changes: Any) -> dict[str, Any]:
     return {"eks__describe_cluster": eks_cluster(**changes)}
+
+
+def _ebs_key(policy: str) -> dict[str, Any]:
+    return {"ec2__get_ebs_default_kms_key_id": {"KmsKeyId": KEY}, "kms__get_key_policy": {"Policy": policy}}
+
+
+_NO_ASSOCIATION: dict[str, Any] = {"eks__list_pod_identity_associations": {"associations": []}}
+
+
+def _nodes_in(*groups: str) -> dict[str, Any]:
+    node = {"SecurityGroups": [{"GroupId": one} for one in groups]}
+    return {"ec2__describe_instances": {"Reservations": [{"Instances": [node]}]}}
+
+
+def _status_check(key: str, value: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "ec2__describe_application_status_checks": status_checks(**changes),
+        "ec2__describe_application_status_check_associations": watched_tag(key, value),
+    }
 
 
 _NO_ROLE = {"iam__get_role": Refusal("NoSuchEntity", "no role")}
@@ -421,6 +447,26 @@ CASES = (
         "fail",
         "strategy spread",
     ),
+    Case("GPU-PRE-051", BLOCKS, {_RESERVATIONS: later_block()}, "pass", LATER_BLOCK),
+    Case("GPU-PRE-051", BLOCKS, {}, "fail", f"no {LATER_BLOCK}"),
+    Case("GPU-PRE-051", BLOCKS.replace("2027-01", "2026-11"), {}, "fail", "are over", "GPU-PRE-060"),
+    Case("GPU-PRE-054", BLOCKS, {_RESERVATIONS: later_block(InstanceType="p5e.48xlarge")}, "fail", LATER_BLOCK),
+    Case(
+        "GPU-PRE-055",
+        BLOCKS,
+        {_RESERVATIONS: later_block(AvailabilityZone="us-east-1b", AvailabilityZoneId="use1-az6")},
+        "fail",
+        LATER_BLOCK,
+    ),
+    Case("GPU-PRE-057", BLOCKS, {_RESERVATIONS: later_block(TotalInstanceCount=2)}, "fail", "2 of 2 for 4 nodes"),
+    Case("GPU-PRE-057", BLOCKS, {_RESERVATIONS: later_block()}, "pass", "4 of 4 for 4 nodes"),
+    Case("GPU-PRE-060", BLOCKS, {}, "pass", f"{OVER_BLOCK} is over"),
+    Case("GPU-PRE-060", BLOCKS.replace("2027-01", "2026-11"), {}, "fail", "2026-11-15T11:30Z", "ends later"),
+    Case("GPU-PRE-060", EXISTING.replace("2026-12-15", "2026-12-02"), {}, "fail", "no node would be launched"),
+    Case(
+        "GPU-PRE-062", BLOCKS, {_RESERVATIONS: later_block(StartDate=_LATER)}, "warn", "the file has 2027-01-01T11:30Z"
+    ),
+    Case("GPU-PRE-063", BLOCKS, {_RESERVATIONS: later_block(EndDate=_LATER)}, "fail", "the file has 2027-01-15T11:30Z"),
     Case("GPU-PRE-061", EXISTING, _reserved(EndDate=_SOON), "warn", "within a day"),
     Case("GPU-PRE-061", EXISTING, _reserved(EndDate=_PAST), "fail", "ended at 2026-12-01T00:00Z"),
     Case(
@@ -459,6 +505,15 @@ CASES = (
         {_RESERVATIONS: block(EndDate=datetime(2026, 12, 16, 11, 30, tzinfo=UTC))},
         "warn",
         "unused",
+    ),
+    Case("GPU-PRE-064", EXISTING, {_RESERVATIONS: block(LaunchStatus="launchable")}, "pass", "is launchable"),
+    Case("GPU-PRE-064", EXISTING, {_RESERVATIONS: block(LaunchStatus="unlaunchable")}, "fail", "unlaunchable", "wait"),
+    Case(
+        "GPU-PRE-064",
+        EXISTING,
+        {_RESERVATIONS: block(LaunchStatus="unlaunchable", State="scheduled")},
+        "pass",
+        "not launchable yet",
     ),
     Case("GPU-PRE-071", EXISTING, {"ec2__describe_vpcs": {"Vpcs": []}}, "fail", f"no {VPC}"),
     Case(
@@ -558,14 +613,14 @@ CASES = (
             "ec2__describe_vpc_endpoints": {
                 "VpcEndpoints": [
                     {
-                        "VpcEndpointType": "Gateway" if service == "s3" else "Interface",
+                        "VpcEndpointType": "Gateway" if service.startswith("s3") else "Interface",
                         "ServiceName": f"com.amazonaws.us-east-1.{service}",
                         "State": "available",
                         "PrivateDnsEnabled": True,
                         "RouteTableIds": ["rtb-0123456789abcdef0"],
                     }
                     for service in (
-                        *("s3", "ssm", "ssmmessages", "logs", "monitoring", "autoscaling", "ec2"),
+                        *("s3", "s3express", "ssm", "ssmmessages", "logs", "monitoring", "autoscaling", "ec2"),
                         *("ecr.api", "ecr.dkr", "secretsmanager"),
                     )
                 ]
@@ -594,7 +649,7 @@ CASES = (
         {"ec2__describe_vpc_endpoints": {"VpcEndpoints": []}},
         "warn",
         "at a price",
-        "rtb-0123456789abcdef0",
+        "s3 and s3express to route table rtb-0123456789abcdef0",
     ),
     Case(
         "GPU-PRE-084",
@@ -819,6 +874,9 @@ CASES = (
     Case("GPU-PRE-132", EXISTING, _key(KeySpec="RSA_2048"), "fail", "RSA_2048"),
     Case("GPU-PRE-132", EXISTING, _key(KeyManager="AWS"), "fail", "managed by AWS"),
     Case("GPU-PRE-132", EXISTING, {"kms__describe_key": _MISSING}, "cannot tell", "there is no", "GPU-PRE-131"),
+    Case("GPU-PRE-133", NEW, _ebs_key("{}"), "warn", "does not name AWSServiceRoleForAutoScaling", "root_volume"),
+    Case("GPU-PRE-133", NEW, _ebs_key('{"kms:ViaService": "ec2.us-east-1.amazonaws.com"}'), "pass", "admits"),
+    Case("GPU-PRE-133", NEW, {"ec2__get_ebs_default_kms_key_id": {"KmsKeyId": "alias/aws/ebs"}}, "pass", "alias"),
     Case("GPU-PRE-141", NEW, _NO_ROLE, "warn", "AWSServiceRoleForAutoScaling", "autoscaling.amazonaws.com"),
     Case("GPU-PRE-142", EXISTING, _NO_ROLE, "warn", "AWSServiceRoleForEC2Spot", "spot.amazonaws.com"),
     Case("GPU-PRE-143", NEW, _NO_ROLE, "warn", "AWSServiceRoleForAmazonFSx", "fsx.amazonaws.com"),
@@ -964,6 +1022,53 @@ CASES = (
         "no access entries",
         "API_AND_CONFIG_MAP",
     ),
+    Case("GPU-PRE-169", ON_EXISTING_EKS, _NO_ASSOCIATION, "fail", "never become Ready", "cni_from_node_role: true"),
+    Case(
+        "GPU-PRE-169",
+        ON_EXISTING_EKS,
+        {**_NO_ASSOCIATION, "eks__describe_addon": _MISSING},
+        "warn",
+        "annotated",
+        "cni_from_node_role: true",
+    ),
+    Case(
+        "GPU-PRE-169",
+        ON_EXISTING_EKS,
+        {**_NO_ASSOCIATION, "eks__describe_addon": {"addon": {"serviceAccountRoleArn": "arn:aws:iam::1:role/cni"}}},
+        "pass",
+        "a role of its own",
+    ),
+    Case(
+        "GPU-PRE-169",
+        ON_EXISTING_EKS.replace('"1.34"', '"1.34"\n    cni_from_node_role: true'),
+        _NO_ASSOCIATION,
+        "pass",
+        "the role of the nodes",
+    ),
+    Case(
+        "GPU-PRE-169",
+        ON_EXISTING_EKS,
+        {"eks__list_pod_identity_associations": _MISSING},
+        "cannot tell",
+        "no research",
+        "166",
+    ),
+    Case(
+        "GPU-PRE-170",
+        ON_EXISTING_EKS,
+        _nodes_in(SERVERS_GROUP),
+        "warn",
+        f"in {SERVERS_GROUP}",
+        f"node_security_group_ids: [{SERVERS_GROUP}]",
+    ),
+    Case("GPU-PRE-170", ON_EXISTING_EKS, _nodes_in(SERVERS_GROUP, CLIENTS_GROUP), "pass", "has nodes in"),
+    Case(
+        "GPU-PRE-170",
+        ON_EXISTING_EKS.replace('"1.34"', f'"1.34"\n    node_security_group_ids: [{SERVERS_GROUP}]'),
+        _nodes_in(SERVERS_GROUP),
+        "pass",
+        "has nodes in",
+    ),
     Case("GPU-PRE-168", ON_EKS, _NO_ROLE, "fail", "no arn:aws:iam::111122223333:role/teams/platform", "ARN"),
     Case(
         "GPU-PRE-168",
@@ -977,7 +1082,29 @@ CASES = (
         "GPU-PRE-031",
         ON_EKS,
         _quota(7),
-        "pass",
-        "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances: 7 vCPU, 4 needed",
+        "warn",
+        "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances: 7 vCPU, 4 to 12 needed",
+    ),
+    # An update of nodes in two zones launches up to four beside the old ones: two m7i.large, one g6e.48xlarge.
+    Case("GPU-PRE-031", ON_EKS, _quota(12), "pass", "12 vCPU, 4 to 12 needed"),
+    Case("GPU-PRE-031", ON_EKS, _quota(959), "warn", "959 vCPU, 192 to 960 needed", "960 more"),
+    Case("GPU-PRE-171", EXISTING, _status_check("team", "research"), "pass", "none of 1"),
+    Case("GPU-PRE-171", EXISTING, _status_check("gpu-cluster", "llama"), "fail", "watches gpu-cluster=llama", "tag"),
+    Case("GPU-PRE-171", EXISTING, _status_check("gpu-cluster", "other"), "pass", "none of 1"),
+    Case(
+        "GPU-PRE-171",
+        EXISTING,
+        _status_check("gpu-cluster", "llama", Aggregation="excluded"),
+        "warn",
+        "excluded from the status",
+        "not yours",
+    ),
+    Case(
+        "GPU-PRE-171",
+        EXISTING,
+        _status_check("aws:cloudformation:stack-name", "llama-fleet-reserved"),
+        "fail",
+        "asc-0123456789abcdef0",
+        "exclude",
     ),
 )

@@ -6,6 +6,7 @@ it; or, for resources that none of our constructs makes, from the fixture's bad 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -52,7 +53,7 @@ class RuleMutation:
             self.change(first(template, self.at, self.where)["Properties"])
         if self.change_template:
             self.change_template(template)
-        assert template != copy_of(self.template)
+        assert template != of_cloudformation(copy_of(self.template))
         return template
 
     def unmutated(self) -> Json:
@@ -60,12 +61,27 @@ class RuleMutation:
         return self._with_example(good=True)
 
     def _with_example(self, *, good: bool) -> Json:
-        template = copy_of(self.template)
+        template = of_cloudformation(copy_of(self.template))
         if self.example:
             fixture = rule_fixture(self.rule)
             text = fixture.good if good else fixture.bad
             template["Resources"].update(read_text(text).data["Resources"])
         return template
+
+
+def of_cloudformation(template: Json) -> Json:
+    """The template with CloudFormation's own reservations, which rules know; ours in groups are made by a function."""
+    for name, resource in template["Resources"].items():
+        if resource["Type"] == "Custom::EC2CapacityReservation":
+            resource["Type"] = "AWS::EC2::CapacityReservation"
+            properties = resource["Properties"]
+            tags = [{"Key": key, "Value": value} for key, value in properties.pop("Tags").items()]
+            properties["TagSpecifications"] = [{"ResourceType": "capacity-reservation", "Tags": tags}]
+            del properties["ServiceToken"], properties["ServiceTimeout"]
+            text = json.dumps(template).replace(json.dumps({"Ref": name}), json.dumps({"Fn::GetAtt": [name, "Id"]}))
+            changed_back: Json = json.loads(text)
+            return of_cloudformation(changed_back)
+    return template
 
 
 def first(template: Json, resource_type: str, where: Callable[[Json], bool] = lambda _: True) -> Json:

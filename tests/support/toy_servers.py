@@ -14,11 +14,11 @@ class ToyServers:
     """`count` servers in one thread; each says its own number.
 
     `/health` is the health check, `/stream` sends a line every 50 ms until the server dies or `end_streams` is called,
-    `/hang` never answers, and every other path is answered at once.
+    `/hang` never answers, `/work` is answered after 10 ms, and every other path at once.
     """
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, count: int, *, keep_alive_seconds: float | None = None) -> None:
+        self.count, self._keep_alive_seconds = count, keep_alive_seconds
         self.ports: list[int] = []
         self.asked: Counter[str] = Counter()
         self.ill: set[int] = set()
@@ -87,11 +87,15 @@ class ToyServers:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._writers[index].add(writer)
             try:
-                while line := await reader.readline():
-                    while await reader.readline() not in (b"\r\n", b""):
-                        pass
+                while line := await asyncio.wait_for(reader.readline(), self._keep_alive_seconds):
+                    while (header := await reader.readline()) not in (b"\r\n", b""):
+                        name, _, value = header.lower().partition(b":")
+                        if name == b"content-length":
+                            length = int(value)
+                    if line.startswith(b"POST"):
+                        await reader.readexactly(length)
                     await self._answer(index, line.split()[1].decode(), writer)
-            except (ConnectionError, asyncio.CancelledError):
+            except (ConnectionError, TimeoutError, asyncio.CancelledError):
                 pass
             finally:
                 self._writers[index].discard(writer)
@@ -108,6 +112,8 @@ class ToyServers:
         self.asked[path] += 1
         if path == "/hang":
             await asyncio.sleep(60)
+        if path == "/work":
+            await asyncio.sleep(0.01)
         text = f"{index}\n"
         if path != "/stream":
             writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())

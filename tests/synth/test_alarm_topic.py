@@ -77,7 +77,7 @@ def synthesized(app_factory: Any, folder: Path, alarms: str) -> dict[str, str]:
     ("alarms", "count", "topics"),
     [
         (", alarms: { enabled: false }", 0, 0),
-        (f", alarms: {{ topic_arn: '{TOPIC}', emails: [a@example.org] }}", 3, 2),
+        (f", alarms: {{ topic_arn: '{TOPIC}', emails: [a@example.org] }}", 4, 2),
         (", alarms: { suspends_launching: false }", 3, 0),
     ],
     ids=["off", "told", "goes on"],

@@ -27,21 +27,24 @@ def test_baselines_synthesize_the_same_templates() -> None:
     resources = check_same(COUNT)
     fleet = {
         "AWS::AutoScaling::AutoScalingGroup": 1,
-        "AWS::CloudWatch::Alarm": 6,
-        "AWS::EC2::CapacityReservation": 1,
+        "AWS::CloudWatch::Alarm": 7,
+        "Custom::EC2CapacityReservation": 1,
         "AWS::EC2::LaunchTemplate": 1,
         "AWS::EC2::PlacementGroup": 1,
         "AWS::Events::Rule": 2,
         "AWS::IAM::InstanceProfile": 1,
         "AWS::IAM::ManagedPolicy": 3,
         "AWS::IAM::Role": 2,
-        "AWS::Logs::LogGroup": 1,
+        "AWS::Logs::LogGroup": 2,
+        "AWS::SQS::Queue": 1,
+        "AWS::SQS::QueuePolicy": 1,
         "AWS::StepFunctions::StateMachine": 1,
     }
     for subject in (ours(COUNT), raw(COUNT), javascript(COUNT)):
         first, second = templates(subject.assembly).values()
         types = [one["Type"] for template in (first, second) for one in template["Resources"].values()]
-        stacks = {"AWS::IAM::ManagedPolicy": 2}  # each has one more, for the software of its nodes
+        # Each has two more policies, and a role: for the software of its nodes, and for what reserves in groups.
+        stacks = {"AWS::IAM::ManagedPolicy": 4, "AWS::IAM::Role": 2}
         counted = {name: types.count(name) - stacks.get(name, 0) for name in fleet}
         assert counted == {name: COUNT * number for name, number in fleet.items()}
         assert len(types) == resources

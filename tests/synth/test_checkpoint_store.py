@@ -80,8 +80,14 @@ def test_the_directory_bucket(site: Site) -> None:
     (encryption,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     assert encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
     assert [rule.get("ExpirationInDays") for rule in bucket["LifecycleConfiguration"]["Rules"]] == [None, 2]
-    (statement,) = only(resources, "AWS::S3Express::BucketPolicy")["PolicyDocument"]["Statement"]
-    assert (statement["Effect"], statement["Action"]) == ("Deny", "s3express:*")
+    tls, lifecycle = only(resources, "AWS::S3Express::BucketPolicy")["PolicyDocument"]["Statement"]
+    assert (tls["Effect"], tls["Action"]) == ("Deny", "s3express:*")
+    # Amazon S3 user guide, "Working with S3 Lifecycle for directory buckets": without it nothing expires.
+    assert lifecycle["Effect"] == "Allow"
+    assert lifecycle["Principal"] == {"Service": "lifecycle.s3.amazonaws.com"}
+    assert lifecycle["Action"] == "s3express:CreateSession"
+    assert lifecycle["Condition"] == {"StringEquals": {"s3express:SessionMode": "ReadWrite"}}
+    assert lifecycle["Resource"] == tls["Resource"]
 
 
 def test_local_zones_have_a_word_of_their_own(site: Site) -> None:
@@ -95,7 +101,7 @@ def test_what_holds_data_stays_and_keeps_its_logical_id(site: Site) -> None:
     stays = {
         name: resource["Type"]
         for name, resource in site.resources().items()
-        if resource.get("DeletionPolicy") == resource.get("UpdateReplacePolicy") == "Retain"
+        if (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")) == ("RetainExceptOnCreate", "Retain")
     }
     assert stays == {
         "CheckpointsKeyB7C23FB2": "AWS::KMS::Key",

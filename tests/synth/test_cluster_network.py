@@ -306,6 +306,21 @@ def test_a_feature_added_later_changes_no_other_endpoint() -> None:
     assert more == resources([NetworkFeature.EKS, NetworkFeature.STS, NetworkFeature.LOGS], [NetworkFeature.LOGS])
 
 
+@pytest.mark.parametrize("egress", NetworkEgress)
+def test_directory_buckets_are_reached_through_a_gateway_in_every_network(egress: NetworkEgress) -> None:
+    """Otherwise their data go through the NAT gateway, and a closed network does not reach them."""
+    stack = new_stack()
+    features = [NetworkFeature.S3_EXPRESS, NetworkFeature.S3_EXPRESS]
+    ClusterNetwork(stack, "Network", availability_zone=ZONE, egress=egress, features=features)
+    template = synth(stack)
+    endpoints = properties(template, "EC2::VPCEndpoint")
+    s3, express = sorted(endpoints, key=lambda one: json.dumps(one["ServiceName"]))
+    assert json.dumps(express["ServiceName"]).endswith('.s3express"]]}')
+    assert express["VpcEndpointType"] == "Gateway"
+    assert express["RouteTableIds"] == s3["RouteTableIds"]
+    assert len(express["RouteTableIds"]) > 1
+
+
 def test_with_a_nat_gateway_features_make_no_endpoints_but_one_can_be_added() -> None:
     stack = new_stack()
     network = ClusterNetwork(stack, "Network", availability_zone=ZONE, features=list(NetworkFeature))

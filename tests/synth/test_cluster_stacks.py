@@ -147,11 +147,8 @@ def test_a_reservation_has_the_tags_and_its_placement_group_has_none(tmp_path: P
     resources = json.loads(synthesize(path)["lab-capacity-reserved.template.json"])["Resources"].values()
     (group,) = [each for each in resources if each["Type"] == "AWS::EC2::PlacementGroup"]
     assert group["Properties"] == {"Strategy": "cluster"}
-    (reservation,) = [each for each in resources if each["Type"] == "AWS::EC2::CapacityReservation"]
-    (specification,) = reservation["Properties"]["TagSpecifications"]
-    assert specification["ResourceType"] == "capacity-reservation"
-    tags = {tag["Key"]: tag["Value"] for tag in specification["Tags"]}
-    assert tags == {
+    (reservation,) = [each for each in resources if each["Type"] == "Custom::EC2CapacityReservation"]
+    assert reservation["Properties"]["Tags"] == {
         "Name": "lab-capacity-reserved/Reservation",
         "gpu-cluster": "lab",
         "project": "llama",

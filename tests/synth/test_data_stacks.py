@@ -84,11 +84,37 @@ def test_each_store_has_a_protected_stack(app_factory: Any, tmp_path: Path) -> N
     assert protected == {f"lab-data-{name}" for name in STORES}
 
 
+RESERVED = """\
+version: 1
+name: lab
+region: us-east-1
+network: { availability_zone: us-east-1a }
+training:
+  fleets:
+    made: { instance_type: g6.48xlarge, nodes: 2, capacity: { new_reservation: { unlimited: true } }, efa: false }
+    spare: { instance_type: g6.48xlarge, nodes: 2 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "protected"),
+    [("", {"lab-capacity-made", "lab-fleet-made"}), ("termination_protection: false\n", set())],
+)
+def test_what_is_paid_for_anyway_refuses_to_be_deleted_unless_the_file_allows_it(
+    app_factory: Any, tmp_path: Path, line: str, protected: set[str]
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(RESERVED + line, encoding="utf-8")
+    app = app_factory()
+    build_cluster(app, load_cluster(file))
+    assert {stack.stack_name for stack in app.synth().stacks if stack.termination_protection} == protected
+
+
 def test_what_holds_data_is_retained(synthesize: Synthesize) -> None:
     for name, template in data_templates(synthesize(CLUSTER)).items():
         for kind in (*STATEFUL, "AWS::FSx::DataRepositoryAssociation", "AWS::EC2::SecurityGroup"):
             for logical_id, resource in of_type(template["Resources"], kind).items():
-                assert resource["DeletionPolicy"] == "Retain", f"{name}: {logical_id}"
+                assert resource["DeletionPolicy"] == "RetainExceptOnCreate", f"{name}: {logical_id}"
                 replaced = "Delete" if kind.endswith("Association") else "Retain"
                 assert resource["UpdateReplacePolicy"] == replaced, f"{name}: {logical_id}"
 

@@ -13,6 +13,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+from jsonschema import Draft7Validator
 
 from cdk_gpu_clusters import ClusterNetwork, ConfigError, EksGpuCluster, IEksGpuCluster
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
@@ -103,7 +105,7 @@ def test_logs_take_a_key_and_a_time(site: Site) -> None:
 
 def test_secrets_are_encrypted_with_a_key_that_outlives_the_stack(resources: Resources) -> None:
     [(name, key)] = of_type(resources, "AWS::KMS::Key").items()
-    assert key["DeletionPolicy"] == key["UpdateReplacePolicy"] == "Retain"
+    assert (key["DeletionPolicy"], key["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
     assert key["Properties"]["EnableKeyRotation"] is True
     assert only(resources, CLUSTER)["EncryptionConfig"] == [
         {"Provider": {"KeyArn": {"Fn::GetAtt": [name, "Arn"]}}, "Resources": ["secrets"]}
@@ -261,6 +263,44 @@ def test_system_nodes_of_another_architecture_have_its_image(site: Site) -> None
     group = only(site.resources(), GROUP)
     assert group["AmiType"] == "AL2023_ARM_64_STANDARD"
     assert group["ScalingConfig"]["DesiredSize"] == 3
+
+
+def test_devices_of_a_node_are_filled_before_those_of_the_next(resources: Resources) -> None:
+    [control_plane] = [one["Properties"] for one in of_type(resources, CLUSTER).values()]
+    scoring = control_plane["KubeSchedulerConfig"]["NodeResourcesFit"]["ScoringStrategy"]
+    assert scoring["Type"] == "MostAllocated"
+    weights = {one["Name"]: one["Weight"] for one in scoring["Resources"]}
+    # Amazon EKS user guide, "Advanced Kubernetes control plane configuration": the names that EKS takes.
+    assert set(weights) == {"cpu", "memory", "nvidia.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore"}
+    assert (
+        1 <= weights["cpu"] == weights["memory"] < weights["nvidia.com/gpu"] == weights["aws.amazon.com/neuron"] <= 100
+    )
+    # The registry schema of cfn-lint 1.58.0 is a second opinion.
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", CLUSTER).schema
+    part = {"$ref": "#/definitions/KubeSchedulerConfig", "definitions": schema["definitions"]}
+    Draft7Validator(part).validate(control_plane["KubeSchedulerConfig"])
+
+
+def test_a_control_plane_says_what_may_bill_and_where_it_goes_out(resources: Resources, site: Site) -> None:
+    [plain] = [one["Properties"] for one in of_type(resources, CLUSTER).values()]
+    assert plain["UpgradePolicy"] == {"SupportType": "EXTENDED"}
+    assert "ControlPlaneScalingConfig" not in plain
+    assert "ControlPlaneEgressMode" not in plain["ResourcesVpcConfig"]
+    cluster(
+        site,
+        control_plane_tier="tier-2xl",
+        control_plane_egress_mode="CUSTOMER_ROUTED",
+        support_type="STANDARD",
+        pack_devices=False,
+    )
+    [given] = [one["Properties"] for one in of_type(site.resources(), CLUSTER).values()]
+    assert given["ControlPlaneScalingConfig"] == {"Tier": "tier-2xl"}
+    assert given["ResourcesVpcConfig"]["ControlPlaneEgressMode"] == "CUSTOMER_ROUTED"
+    assert given["UpgradePolicy"] == {"SupportType": "STANDARD"}
+    # Explicit, as EKS keeps what an update leaves out.
+    scoring = given["KubeSchedulerConfig"]["NodeResourcesFit"]["ScoringStrategy"]
+    assert scoring["Type"] == "LeastAllocated"
+    assert scoring["Resources"] == [{"Name": "cpu", "Weight": 1}, {"Name": "memory", "Weight": 1}]
 
 
 def test_a_name_and_a_version_are_passed_on(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import aws_cdk as cdk
@@ -29,7 +30,7 @@ from cdk_gpu_clusters import (
     UpdatePolicy,
 )
 from cdk_gpu_clusters.catalogue import instance_types
-from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES
+from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, UpdateStrategy
 from node_groups import CLUSTER_GROUP, VERSION, existing_cluster, node_group
 from stack_fixtures import ZONE, Resources, Site, SiteFactory, of_type, only
 from user_data import node_files, user_data
@@ -69,7 +70,7 @@ def test_what_is_given_is_synthesized(site: Site) -> None:
             "Id": {"Ref": template},
             "Version": {"Fn::GetAtt": [template, "DefaultVersionNumber"]},
         },
-        "ScalingConfig": {"MinSize": 0, "MaxSize": 16},
+        "ScalingConfig": {"MinSize": 0, "MaxSize": 16, "DesiredSize": 16},
         "UpdateConfig": {"MaxUnavailable": 1, "UpdateStrategy": "MINIMAL"},
         "NodeRepairConfig": {
             "Enabled": True,
@@ -105,6 +106,7 @@ def test_everything_that_a_user_can_say_is_said(site: Site) -> None:
         release_version="1.34.1-20260709",
         update_policy=UpdatePolicy.ROLLING,
         max_unavailable=4,
+        update_strategy=UpdateStrategy.DEFAULT,
         node_repair=NodeRepair(
             max_unhealthy_percentage=50,
             max_parallel_count=2,
@@ -126,7 +128,7 @@ def test_everything_that_a_user_can_say_is_said(site: Site) -> None:
     [template] = of_type(resources, TEMPLATE)
     assert group["LaunchTemplate"]["Version"] == {"Fn::GetAtt": [template, "LatestVersionNumber"]}
     assert (group["Version"], group["ReleaseVersion"]) == (VERSION, "1.34.1-20260709")
-    assert group["ScalingConfig"] == {"MinSize": 1, "MaxSize": 8}
+    assert group["ScalingConfig"] == {"MinSize": 1, "MaxSize": 8, "DesiredSize": 1}
     assert group["UpdateConfig"] == {"MaxUnavailable": 4, "UpdateStrategy": "DEFAULT"}
     assert group["NodeRepairConfig"] == {
         "Enabled": True,
@@ -182,9 +184,10 @@ def test_the_template_leaves_to_eks_what_is_eks_own(site: Site, kind: str, capac
     assert (market == "capacity-block") == (group["CapacityType"] == "CAPACITY_BLOCK")
     assert market in (None, "capacity-block"), "spot is asked of the group alone"
     assert group["CapacityType"] == CAPACITY_TYPES[made.plan.terms.kind].value
-    assert ("DesiredSize" in group["ScalingConfig"]) == (capacity != "block")
+    assert set(group["ScalingConfig"]) == {"MinSize", "MaxSize", "DesiredSize"}, "all sizes or none"
     reserved = capacity in ("block", "reservation", "reservation group")
-    assert group["UpdateConfig"]["UpdateStrategy"] == ("MINIMAL" if reserved else "DEFAULT")
+    first_out = reserved or instance_types()[kind].supports_capacity_block
+    assert group["UpdateConfig"]["UpdateStrategy"] == ("MINIMAL" if first_out else "DEFAULT")
     assert ("Placement" in data) == (made.placement_group is not None)
     assert capacity != "block" or "Placement" not in data
     for interface in data["NetworkInterfaces"]:
@@ -222,6 +225,23 @@ def test_pods_reach_the_metadata_service_one_hop_away(site: Site) -> None:
         "HttpTokens": "required",
         "HttpPutResponseHopLimit": 2,
     }
+
+
+def test_pods_are_kept_from_the_role_of_their_node_on_request(site: Site) -> None:
+    node_group(site, metadata_hop_limit=1)
+    assert launched(site.resources())["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+
+
+def test_nodes_join_the_groups_of_the_present_nodes_of_a_cluster(site: Site) -> None:
+    # terraform-aws-modules/terraform-aws-eks @ bef29c4, node_groups.tf: nodes are in a group of their own alone.
+    node_group(site, cluster=existing_cluster(site, node_security_group_ids=["sg-0bbbbbbbbbbbbbbbb"]))
+    first = launched(site.resources())["NetworkInterfaces"][0]
+    assert {CLUSTER_GROUP, "sg-0bbbbbbbbbbbbbbbb"} <= set(map(str, first["Groups"]))
+
+
+def test_the_network_plugin_of_a_cluster_without_a_role_for_it_takes_that_of_the_nodes(site: Site) -> None:
+    node_group(site, cluster=existing_cluster(site, cni_from_node_role=True))
+    assert "policy/AmazonEKS_CNI_Policy" in json.dumps(of_type(site.resources(), "AWS::IAM::Role"))
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -265,25 +285,19 @@ def test_nodes_of_a_block_end_their_work_by_themselves(site: Site) -> None:
     assert "Site/Trainers" in text, "its name in metrics"
 
 
-def test_the_state_machine_may_size_its_own_group_and_no_more(site: Site) -> None:
+def test_the_state_machine_may_size_groups_of_its_cluster_and_no_more(site: Site) -> None:
+    """Not by a reference to the one group, which waits for this policy and outlives it."""
     node_group(site, capacity=BLOCK)
     resources = site.resources()
-    [group] = of_type(resources, GROUP)
     statements = [
         statement
         for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
-        if "eks:" in json.dumps(statement)
+        if "eks:" in json.dumps(statement["Action"])
     ]
-    assert statements == [
-        {
-            "Action": ["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"],
-            "Effect": "Allow",
-            "Resource": {"Fn::GetAtt": [group, "Arn"]},
-        }
-    ]
-    rules = of_type(resources, "AWS::Events::Rule")
-    assert not any("Expiration" in json.dumps(rule) or "drain" in json.dumps(rule) for rule in rules.values())
+    [statement] = statements
+    assert statement["Action"] == ["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"]
+    assert statement["Resource"]["Fn::Join"][1][-1].endswith(":nodegroup/research/*/*")
     assert not of_type(resources, "AWS::AutoScaling::ScheduledAction"), "EKS has its own"
 
 
@@ -306,7 +320,32 @@ def test_the_nodes_may_join_pull_images_log_and_no_more(site: Site) -> None:
         for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
     }
-    assert actions == {"s3:GetObject", "['logs:CreateLogStream', 'logs:PutLogEvents']"}
+    assert actions == {"s3:GetObject", "['logs:CreateLogStream', 'logs:PutLogEvents']", "ec2:TerminateInstances"}
+
+
+def test_a_node_that_fails_its_first_boot_may_end_nodes_of_its_group_alone(site: Site) -> None:
+    made = node_group(site)
+    resources = site.resources()
+    [end] = [
+        statement
+        for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Action"] == "ec2:TerminateInstances"
+    ]
+    tags = end["Condition"]["StringEquals"]
+    assert tags == {"aws:ResourceTag/eks:cluster-name": "research", "aws:ResourceTag/Name": made.fleet_path}
+    # The launch template gives nodes that name, and EKS the name of the cluster.
+    [instances] = [one for one in launched(resources)["TagSpecifications"] if one["ResourceType"] == "instance"]
+    assert {"Key": "Name", "Value": made.fleet_path} in instances["Tags"]
+
+
+def test_a_node_is_ready_before_eks_gives_up_on_its_group(site: Site) -> None:
+    # Amazon EKS user guide, troubleshooting: NodeCreationFailure after 15 minutes.
+    node_group(site)
+    text = user_data(site.resources())
+    (deadline,) = re.findall(r"GPU_BOOT_DEADLINE=(\d+)", text)
+    assert int(deadline) <= 14 * 60
+    assert "GPU_REPLACEMENTS=3" in text
 
 
 def test_a_role_of_the_user_gets_what_the_group_needs(site: Site) -> None:
@@ -324,7 +363,8 @@ def test_a_node_starts_after_all_that_its_first_boot_needs(site: Site) -> None:
     resources = site.resources()
     [group] = of_type(resources, GROUP).values()
     kinds = sorted(resources[name]["Type"] for name in group["DependsOn"])
-    assert kinds == ["AWS::Events::Rule", "AWS::IAM::ManagedPolicy", "AWS::IAM::ManagedPolicy"]
+    assert set(kinds) == {"AWS::Events::Rule", "AWS::IAM::ManagedPolicy"}
+    assert kinds.count("AWS::Events::Rule") == 1, "the one that reports the group itself"
 
 
 def test_a_reservation_made_here_is_used_in_its_own_placement_group(site: Site) -> None:
@@ -445,6 +485,10 @@ FAULTS: dict[str, tuple[dict[str, Any], set[str]]] = {
         },
         {"GPU-FLT-001", "GPU-FLT-005", "GPU-EFA-025"},
     ),
+    "a block that rolls": (
+        {"capacity": BLOCK, "update_policy": UpdatePolicy.ROLLING},
+        {"GPU-EKS-048"},
+    ),
     "a block in a placement group": (
         {"capacity": BLOCK, "placement": PlacementStrategy.CLUSTER},
         {"GPU-CAP-002"},
@@ -464,13 +508,13 @@ def test_every_fault_is_told_at_once(site: Site, fault: str) -> None:
 def test_what_only_the_deployment_knows_is_taken_as_it_is(site: Site) -> None:
     version = cdk.CfnParameter(site.stack, "Version").value_as_string
     release = cdk.CfnParameter(site.stack, "Release").value_as_string
-    block = cdk.CfnParameter(site.stack, "BlockId").value_as_string
+    reservation = cdk.CfnParameter(site.stack, "ReservationId").value_as_string
     node_group(
         site,
         cluster=existing_cluster(site, kubernetes_version=version),
         release_version=release,
         update_policy=UpdatePolicy.ROLLING,
-        capacity=Capacity.capacity_block(block, ends_at=ENDS),
+        capacity=Capacity.from_reservation_id(reservation),
     )
     group = only(site.resources(), GROUP)
     assert (group["Version"], group["ReleaseVersion"]) == ({"Ref": "Version"}, {"Ref": "Release"})

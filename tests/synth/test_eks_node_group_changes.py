@@ -64,7 +64,7 @@ NOTHING: dict[str, tuple[Edit, Edit]] = {
     "kubelet": ({}, {"kubelet_config": {"podPidsLimit": 4096}}),
     "repair": ({}, {"node_repair": NodeRepair(enabled=False)}),
     "updates": ({}, {"max_unavailable": 4}),
-    "log retention": ({}, {"ready_timeout": cdk.Duration.minutes(20)}),
+    "ready time-out": ({}, {"ready_timeout": cdk.Duration.minutes(10)}),
 }
 #: What CloudFormation says it replaces, and the user's word alone moves.
 USERS_WORD: dict[str, tuple[Callable[[Site], Edit], str]] = {
@@ -124,7 +124,7 @@ def test_an_edit_that_moves_replaces_no_group_and_no_node(make_site: SiteFactory
     assert rolled(old, new) == set()
 
 
-@pytest.mark.parametrize("edit", NOTHING)
+@pytest.mark.parametrize("edit", [edit for edit in NOTHING if "block" not in edit])
 def test_with_rolling_updates_the_group_stays_and_follows_its_template(make_site: SiteFactory, edit: str) -> None:
     before, after = (
         synthesized(make_site, {**options, "update_policy": UpdatePolicy.ROLLING}) for options in NOTHING[edit]

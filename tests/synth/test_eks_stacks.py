@@ -210,6 +210,15 @@ def test_the_driver_of_volumes_reads_the_weights_that_servers_mount(synthesize: 
     assert with_weights["chat-eks"] == without["chat-eks"]
 
 
+def test_the_driver_of_volumes_decrypts_the_weights_with_the_bucket_s_key(synthesize: Synthesize) -> None:
+    key = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    text = WEIGHTS.replace('"s3://my-models/llama"', f'"s3://my-models/llama", encryption_key_arn: "{key}"')
+    (policy,) = of_type(resources(synthesize(text)["chat-inference-a"]), "AWS::IAM::Policy").values()
+    statements = policy["Properties"]["PolicyDocument"]["Statement"]
+    (allowed,) = (one for one in statements if one["Resource"] == key)
+    assert "kms:Decrypt" in allowed["Action"]
+
+
 def test_an_autoscaler_goes_when_the_fleet_no_longer_scales(synthesize: Synthesize) -> None:
     scaling = WEIGHTS.replace("nodes: 1", "min_nodes: 1\n      max_nodes: 3").replace("a/b:1", "a/vllm:1")
     text = scaling + "eks: { software: { apply: true } }\n"

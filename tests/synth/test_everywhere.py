@@ -48,12 +48,14 @@ def test_no_other_partition_is_written_down(
 def test_reservations_have_the_same_logical_ids_everywhere(
     case: tuple[str, bool], templates: dict[tuple[str, bool], dict[str, Any]]
 ) -> None:
-    kinds = ("AWS::EC2::CapacityReservation", "AWS::EC2::PlacementGroup", "AWS::EC2::Subnet", "AWS::EC2::VPC")
+    kinds = ("Custom::EC2CapacityReservation", "AWS::EC2::PlacementGroup", "AWS::EC2::Subnet", "AWS::EC2::VPC")
     for kind in kinds:
         here = sorted(of_type(templates[case]["Resources"], kind))
         there = sorted(of_type(templates["agnostic", True]["Resources"], kind))
         assert here == there
-    assert list(of_type(templates[case]["Resources"], "AWS::EC2::CapacityReservation")) == ["Reservation658FFB35"]
+    assert list(of_type(templates[case]["Resources"], "Custom::EC2CapacityReservation")) == [
+        "ReservationInGroupA7D7E8E8"
+    ]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
-from stack_fixtures import Resources, of_type, only
+from stack_fixtures import Resources, node_roles, of_type, only
 from user_data import node_files, user_data
 
 REPOSITORY = Path(__file__).parents[2]
@@ -125,6 +125,51 @@ def test_no_example_violates_what_cloudformation_knows(assembly: Path) -> None:
     report = json.loads((assembly / "validation-report.json").read_text())
     [cloudformation] = [each for each in report["pluginReports"] if "CloudFormation" in each["pluginName"]]
     assert (cloudformation["conclusion"], cloudformation["violations"]) == ("success", [])
+
+
+def needed_by(resources: Resources, logical_id: str) -> set[str]:
+    """The resources that CloudFormation makes before one, and deletes after it."""
+    found: set[str] = set()
+    waiting = [logical_id]
+    while waiting:
+        for other in direct_needs(resources[waiting.pop()]) & resources.keys() - found:
+            found.add(other)
+            waiting.append(other)
+    return found
+
+
+def direct_needs(value: Any) -> set[str]:
+    """What a value of a template names: `DependsOn`, `Ref`, `Fn::GetAtt`, `Fn::Sub`."""
+    if isinstance(value, list):
+        return {name for one in value for name in direct_needs(one)}
+    if not isinstance(value, dict):
+        return set()
+    found = {name for key, one in value.items() if key not in {"Ref", "Fn::GetAtt"} for name in direct_needs(one)}
+    found |= {value["Ref"]} if isinstance(value.get("Ref"), str) else set()
+    found |= {value["Fn::GetAtt"][0]} if "Fn::GetAtt" in value else set()
+    found |= set(re.findall(r"\$\{(\w+)", json.dumps(value.get("Fn::Sub", ""))))
+    given = value.get("DependsOn", [])
+    return found | ({given} if isinstance(given, str) else set(given))
+
+
+@pytest.mark.parametrize("template", ["AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup"])
+def test_what_nodes_are_allowed_is_there_before_their_group_and_outlives_it(assembly: Path, template: str) -> None:
+    found: set[str] = set()
+    for file in assembly.glob("*.template.json"):
+        resources: Resources = json.loads(file.read_text())["Resources"]
+        for group in of_type(resources, template):
+            before = needed_by(resources, group)
+            roles = before & node_roles(resources).keys()
+            policies = {
+                name
+                for name, one in resources.items()
+                if one["Type"] in {"AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"}
+                and direct_needs(one["Properties"].get("Roles", [])) & roles
+            }
+            assert policies <= before, f"{file.name}: {group}"
+            assert group not in {name for one in policies for name in needed_by(resources, one)}
+            found |= policies
+    assert found
 
 
 def targets_of_scaling(resources: Resources) -> list[float]:
@@ -268,7 +313,7 @@ def test_training_and_inference_share_a_store(cluster: FindCluster) -> None:
 
 def test_the_base_pod_is_a_reservation_in_its_placement_group_with_100_tb(cluster: FindCluster) -> None:
     made = cluster("p4de-base-pod")
-    reservation = only(made.stack("capacity-trainers"), "AWS::EC2::CapacityReservation")
+    reservation = only(made.stack("capacity-trainers"), "Custom::EC2CapacityReservation")
     assert (reservation["InstanceCount"], reservation["EndDateType"]) == (8, "limited")
     assert "PlacementGroupArn" in reservation
     assert only(made.stack("data-corpus"), FILE_SYSTEM)["StorageCapacity"] * 2**30 > 100 * 10**12

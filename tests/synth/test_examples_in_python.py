@@ -19,7 +19,7 @@ from pages import COOKBOOK, blocks
 REPOSITORY = Path(__file__).parents[2]
 #: Example -> what its one template holds besides other things.
 HELD = {
-    "own_cdk_app": {"AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::CapacityReservation"},
+    "own_cdk_app": {"AWS::AutoScaling::AutoScalingGroup", "Custom::EC2CapacityReservation"},
     "own_inference_app": {
         "AWS::AutoScaling::AutoScalingGroup",
         "AWS::AutoScaling::ScalingPolicy",

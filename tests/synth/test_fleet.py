@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 from cdk_gpu_clusters import (
     Capacity,
@@ -24,11 +27,14 @@ from cdk_gpu_clusters import (
     EfaSecurityGroup,
     GpuFleet,
     GpuLaunchTemplate,
+    NodeImage,
     PlacementStrategy,
     RootVolume,
     UpdatePolicy,
     UserDataPart,
 )
+from cdk_gpu_clusters.rules.capacity import BlockTerms, TargetCapacityType
+from cdk_gpu_clusters.rules.images import choose_image, image_context_key
 from stack_fixtures import Site, SiteFactory, node_roles, of_type, only
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
@@ -64,7 +70,7 @@ def user_data(resources: dict[str, dict[str, Any]]) -> str:
         (
             Capacity.from_reservation_id("cr-0123456789abcdef0"),
             False,
-            "16",
+            "0",
             {"MinHealthyPercentage": 0, "MaxHealthyPercentage": 100},
         ),
         (BLOCK, False, "0", {"MinHealthyPercentage": 0, "MaxHealthyPercentage": 100}),
@@ -91,8 +97,8 @@ def test_an_ultraserver_block_is_targeted_by_its_group_and_drained_earlier(site:
         node_count=9,
         capacity=Capacity.ultraserver_block(arn, reservation_id="cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z"),
     )
-    assert made.block_lifecycle is not None
-    assert f"{made.block_lifecycle.window.drain_at:%H:%M}" == "10:20"
+    (window,) = made.plan.windows
+    assert f"{window.drain_at:%H:%M}" == "10:20"
     resources = site.resources()
     data = only(resources, TEMPLATE)["LaunchTemplateData"]
     assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
@@ -118,13 +124,52 @@ def test_a_reservation_made_here_lies_in_the_group_that_is_launched_into(site: S
     data = only(resources, TEMPLATE)["LaunchTemplateData"]
     name = {"Fn::GetAtt": [group_id, "GroupName"]}
     assert data["Placement"] == {"GroupName": name}
-    (reservation_id,) = of_type(resources, "AWS::EC2::CapacityReservation")
+    (reservation_id,) = of_type(resources, "Custom::EC2CapacityReservation")
     target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
-    assert target == {"CapacityReservationId": {"Fn::GetAtt": [reservation_id, "Id"]}}
-    made = only(resources, "AWS::EC2::CapacityReservation")
+    assert target == {"CapacityReservationId": {"Ref": reservation_id}}
+    made = only(resources, "Custom::EC2CapacityReservation")
     assert name in made["PlacementGroupArn"]["Fn::Join"][1]
     assert (made["EndDateType"], made["EndDate"]) == ("limited", "2027-01-31T00:00:00Z")
     assert made["InstanceMatchCriteria"] == "targeted"
+
+
+def test_the_function_that_reserves_in_groups_is_one_for_a_stack_and_fits_into_a_template(site: Site) -> None:
+    for name in ("First", "Second"):
+        CapacityReservation(
+            site.stack,
+            name,
+            instance_type="p4d.24xlarge",
+            instance_count=4,
+            availability_zone="us-east-1a",
+            placement_group=ClusterPlacementGroup(site.stack, f"{name}Group"),
+            unlimited=True,
+        )
+    resources = site.resources()
+    (function,) = of_type(resources, "AWS::Lambda::Function")
+    tokens = [
+        one["Properties"]["ServiceToken"] for one in of_type(resources, "Custom::EC2CapacityReservation").values()
+    ]
+    assert tokens == [{"Fn::GetAtt": [function, "Arn"]}] * 2
+    code = only(resources, "AWS::Lambda::Function")["Code"]["ZipFile"]
+    assert len(code) <= 4096  # what CloudFormation has always taken
+    compile(code, "index.py", "exec")
+    assert "\nimport cfnresponse\n" in code  # the line by which CloudFormation knows to add the module
+
+
+@pytest.mark.parametrize(
+    ("image", "is_looked_up", "advised"),
+    [(None, False, True), (None, True, False), (NodeImage.latest(), False, False)],
+)
+def test_a_fleet_with_efa_is_told_that_its_image_moves_unless_you_chose_that(
+    make_site: SiteFactory, image: NodeImage | None, is_looked_up: bool, advised: bool
+) -> None:
+    key = image_context_key("us-east-1", choose_image("p5.48xlarge").parameter)
+    site = make_site(
+        env=cdk.Environment(region="us-east-1"), context={key: "ami-0fedcba9876543210"} if is_looked_up else {}
+    )
+    fleet(site, **({} if image is None else {"image": image}))
+    found = Annotations.from_stack(site.stack).find_info("*", Match.string_like_regexp("GPU-AMI-102"))
+    assert bool(found) is advised
 
 
 def test_an_unused_reservation_raises_an_alarm_by_default(site: Site) -> None:
@@ -146,6 +191,14 @@ def test_an_unused_reservation_raises_an_alarm_by_default(site: Site) -> None:
     for made in of_type(resources, "AWS::EC2::CapacityReservation").values():
         assert made["Properties"]["AvailabilityZoneId"] == "use1-az1"
         assert made["Properties"]["EndDateType"] == "unlimited"
+
+
+@pytest.mark.parametrize(("capacity", "expected"), [(BLOCK, "prevent-force-deletion"), (Capacity.spot(), None)])
+def test_a_group_on_reserved_capacity_refuses_to_go_without_its_hooks(
+    site: Site, capacity: Capacity, expected: str | None
+) -> None:
+    fleet(site, capacity=capacity)
+    assert only(site.resources(), GROUP).get("DeletionProtection") == expected
 
 
 def test_hooks_stand_in_the_group_itself(site: Site) -> None:
@@ -182,8 +235,91 @@ def test_running_nodes_are_replaced_only_on_request(make_site: SiteFactory) -> N
     site = make_site()
     fleet(site, update_policy=UpdatePolicy.ROLLING)
     (group,) = of_type(site.resources(), GROUP).values()
-    rolling = group["UpdatePolicy"]["AutoScalingRollingUpdate"]
-    assert (rolling["MaxBatchSize"], rolling["MinInstancesInService"]) == (1, 15)
+    refresh = group["UpdatePolicy"]["AutoScalingInstanceRefresh"]
+    assert refresh["Strategy"] == "Rolling"
+    assert refresh["Preferences"]["StandbyInstances"] == "Ignore"
+
+
+def test_failing_launches_end_a_rolling_update(site: Site) -> None:
+    """Launching is suspended then, and the refresh would wait for up to 36 hours."""
+    fleet(site, update_policy=UpdatePolicy.ROLLING)
+    (group,) = of_type(site.resources(), GROUP).values()
+    names = [one["Properties"].get("AlarmName") for one in of_type(site.resources(), "AWS::CloudWatch::Alarm").values()]
+    (watched,) = group["UpdatePolicy"]["AutoScalingInstanceRefresh"]["Preferences"]["AlarmSpecification"]["Alarms"]
+    assert watched in [name for name in names if name]
+
+
+def test_a_fleet_without_alarms_rolls_without_one(site: Site) -> None:
+    fleet(site, update_policy=UpdatePolicy.ROLLING, alarms=None)
+    (group,) = of_type(site.resources(), GROUP).values()
+    assert "AlarmSpecification" not in group["UpdatePolicy"]["AutoScalingInstanceRefresh"]["Preferences"]
+
+
+def test_nodes_on_the_smallest_of_several_blocks_end_before_others_start(site: Site) -> None:
+    """The percentage is one of the desired size, which is that of the block (API reference, RefreshPreferences)."""
+    first, last = datetime(2027, 1, 1, 11, 30, tzinfo=UTC), datetime(2027, 1, 8, 11, 30, tzinfo=UTC)
+    blocks = [
+        BlockTerms(reservation_id="cr-0123456789abcdef0", ends_at=first, node_count=2),
+        BlockTerms(reservation_id="cr-0aaaaaaaaaaaaaaaa", starts_at=first, ends_at=last),
+    ]
+    fleet(
+        site,
+        update_policy=UpdatePolicy.ROLLING,
+        node_count=4,
+        capacity=Capacity.capacity_blocks(blocks),
+        vpc_subnets=site.one_subnet,
+    )
+    (group,) = of_type(site.resources(), GROUP).values()
+    preferences = group["UpdatePolicy"]["AutoScalingInstanceRefresh"]["Preferences"]
+    assert (preferences["MinHealthyPercentage"], preferences["MaxHealthyPercentage"]) == (50, 100)
+    assert_takes_name(only(site.resources(), "AWS::ResourceGroups::Group")["Name"]["Fn::Join"])
+
+
+_MIXED_GROUP = "arn:aws:resource-groups:us-east-1:111122223333:group/trainers"
+
+
+def test_reservations_of_several_types_are_used_in_order(site: Site) -> None:
+    """As the guide has it: the target on the group, no other preference than default, the order in one segment."""
+    order = [TargetCapacityType.ON_DEMAND_RESERVATION, TargetCapacityType.CAPACITY_BLOCK, TargetCapacityType.ON_DEMAND]
+    fleet(
+        site,
+        instance_type="p5.48xlarge",
+        node_count=2,
+        capacity=Capacity.segments(_MIXED_GROUP, capacity_types=order, ends_at="2027-01-08T11:30Z"),
+        vpc_subnets=site.one_subnet,
+    )
+    resources = site.resources()
+    group, data = only(resources, GROUP), only(resources, TEMPLATE)["LaunchTemplateData"]
+    assert "LaunchTemplate" not in group
+    assert group["MixedInstancesPolicy"]["InstancesDistribution"] == {
+        "OnDemandAllocationStrategy": "prioritized",
+        "DistributionSegments": [
+            {"TargetCapacityTypes": ["on-demand-capacity-reservation", "capacity-block", "on-demand"]}
+        ],
+    }
+    assert group["CapacityReservationSpecification"] == {
+        "CapacityReservationPreference": "default",
+        "CapacityReservationTarget": {"CapacityReservationResourceGroupArns": [_MIXED_GROUP]},
+    }
+    assert not {"InstanceMarketOptions", "CapacityReservationSpecification", "Placement"} & set(data)
+    assert not of_type(resources, PLACEMENT)
+    definition = str(of_type(resources, "AWS::StepFunctions::StateMachine"))
+    assert "2027-01-08T10:50:00" in definition
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", GROUP).schema
+    segments = schema["definitions"]["InstancesDistribution"]["properties"]["DistributionSegments"]
+    assert segments["maxItems"] == 1
+    types = schema["definitions"]["DistributionSegment"]["properties"]["TargetCapacityTypes"]["items"]
+    assert set(types["enum"]) == {one.value for one in TargetCapacityType}
+
+
+def assert_takes_name(joined: list[Any]) -> None:
+    """The name of a resource group, of a stack with any name, is one for its registry schema."""
+    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", "AWS::ResourceGroups::Group").schema
+    uuid = "f449b250-b969-11e0-a185-5081d0136786"  # CloudFormation API reference, example of a StackId
+    name = joined[0].join(part if isinstance(part, str) else uuid for part in joined[1])
+    rules = schema["properties"]["Name"]
+    assert len(name) <= rules.get("maxLength", 128), name
+    assert re.fullmatch(rules["pattern"], name), name
 
 
 def test_nodes_may_complete_only_the_hooks_of_their_own_group(site: Site) -> None:
@@ -198,7 +334,7 @@ def test_nodes_may_complete_only_the_hooks_of_their_own_group(site: Site) -> Non
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
     ]
     (hooks,) = [s for s in statements if "autoscaling:CompleteLifecycleAction" in s["Action"]]
-    assert {"Ref": group_id} in hooks["Resource"]["Fn::Join"][1]
+    assert hooks["Resource"]["Fn::Join"][1][-2:] == [{"Ref": "AWS::StackName"}, f"-{group_id}-*"]
     wide = [action for s in statements if s["Resource"] == "*" for action in s["Action"]]
     assert all(":Describe" in action for action in wide), wide
 
@@ -347,6 +483,14 @@ def test_no_placement_is_no_placement_even_with_a_reservation_in_a_group(site: S
         ),
         ({"capacity": BLOCK, "placement": PlacementStrategy.CLUSTER}, {"GPU-CAP-002"}),
         ({"capacity": BLOCK, "node_count": 65}, {"GPU-CAP-013"}),
+        (
+            {
+                "instance_type": "g6.xlarge",
+                "capacity": Capacity.from_reservation_id("cr-0123456789abcdef0"),
+                "node_count": 501,
+            },
+            {"GPU-FLT-025"},
+        ),
         ({"instance_type": "g6.xlarge", "capacity": BLOCK}, {"GPU-CAP-003"}),
         ({"instance_type": "g6.xlarge", "placement": PlacementStrategy.SPREAD}, {"GPU-PLC-003"}),
         (

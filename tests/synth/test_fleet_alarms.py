@@ -51,12 +51,13 @@ def test_the_alarms_of_a_gpu_fleet(site: Site) -> None:
     made = fleet(site)
     found = alarms(site)
     assert made.alarms is not None
-    assert set(found) == set(made.alarms.names) == {"UnhealthyNode", "BootFailure", "Xid", "Idle", "LaunchLoop"}
+    on_nodes, others = {"UnhealthyNode", "BootFailure", "Xid", "Idle"}, {"LaunchLoop", "UndeliveredEvents"}
+    assert set(found) == set(made.alarms.names) == on_nodes | others
     known = {metric.name for metric in METRICS}
     for name, alarm in found.items():
         assert alarm["TreatMissingData"] == "notBreaching", name
         assert "CloudWatch bills each alarm" in json.dumps(alarm["AlarmDescription"]), name
-        if name != "LaunchLoop":
+        if name in on_nodes:
             assert (alarm["Namespace"], alarm["MetricName"] in known) == (NAMESPACE, True), name
             assert alarm["Dimensions"] == [{"Name": "Fleet", "Value": made.fleet_path}], name
 
@@ -70,7 +71,7 @@ def test_nodes_measure_under_the_name_that_alarms_and_metrics_read(site: Site) -
 @pytest.mark.parametrize("instance_type", ["m7i.4xlarge", "trn1.2xlarge"])
 def test_nodes_without_gpus_have_no_alarm_on_them(site: Site, instance_type: str) -> None:
     fleet(site, instance_type)
-    assert set(alarms(site)) == {"UnhealthyNode", "BootFailure", "LaunchLoop"}
+    assert set(alarms(site)) == {"UnhealthyNode", "BootFailure", "LaunchLoop", "UndeliveredEvents"}
 
 
 def test_idle_time_is_the_users_to_choose(site: Site) -> None:
@@ -124,12 +125,40 @@ def test_the_state_machine_may_suspend_its_own_group_and_no_more(site: Site) -> 
         "states:StartExecution",
     }
     assert "*" not in allowed.values()
+    assert allowed["cloudwatch:DescribeAlarms"].endswith(":alarm:*"), "it lists: on one alarm it is denied"
     assert "autoScalingGroupName/" in allowed["autoscaling:SuspendProcesses"]
+
+
+def test_state_machines_log_where_the_resource_policy_of_the_account_does_not_grow(site: Site) -> None:
+    """Outside `/aws/vendedlogs/` each log group takes some of its 5,120 characters (Step Functions guide, "Logging")."""
+    fleet(site)
+    groups = {name: one for name, one in of_type(site, "AWS::Logs::LogGroup").items() if "StateMachines" in name}
+    (machine,) = of_type(site, "AWS::StepFunctions::StateMachine").values()
+    (destination,) = machine["LoggingConfiguration"]["Destinations"]
+    assert [text_of(destination["CloudWatchLogsLogGroup"]["LogGroupArn"])] == list(groups)
+    (group,) = groups.values()
+    name = text_of(group["LogGroupName"])
+    assert name.startswith("/aws/vendedlogs/states/")
+    assert len(name) <= 512
+
+
+def test_an_event_that_cannot_stop_the_loop_is_kept_and_told(site: Site) -> None:
+    fleet(site)
+    (queue,) = of_type(site, "AWS::SQS::Queue")
+    rules = of_type(site, "AWS::Events::Rule")
+    assert len(rules) == 2
+    targets = [target for rule in rules.values() for target in rule["Targets"]]
+    assert {text_of(target["DeadLetterConfig"]["Arn"]) for target in targets} == {queue}
+    (policy,) = of_type(site, "AWS::SQS::QueuePolicy").values()
+    (sends,) = [one for one in policy["PolicyDocument"]["Statement"] if one["Effect"] == "Allow"]
+    assert {text_of(arn) for arn in sends["Condition"]["ArnEquals"]["aws:SourceArn"]} == set(rules)
+    (dimension,) = alarms(site)["UndeliveredEvents"]["Dimensions"]
+    assert text_of(dimension["Value"]) == queue
 
 
 def test_an_alarm_alone_has_no_state_machine_and_keeps_no_node(site: Site) -> None:
     fleet(site, alarms=AlarmSettings(suspends_launching=False))
-    assert of_type(site, "AWS::StepFunctions::StateMachine") == {}
+    assert of_type(site, "AWS::StepFunctions::StateMachine") == of_type(site, "AWS::SQS::Queue") == {}
     assert "Launching goes on" in alarms(site)["LaunchLoop"]["AlarmDescription"]
     assert "GPU_INSPECTION=''" in node_settings(site)
 
@@ -190,9 +219,9 @@ def test_every_metric_method_reads_what_nodes_send(site: Site) -> None:
 def test_the_log_group_may_have_a_key_of_the_users_own(site: Site) -> None:
     key = kms.Key(site.stack, "Key")
     fleet(site, log_encryption_key=key, log_retention=logs.RetentionDays.ONE_WEEK)
-    (group,) = of_type(site, "AWS::Logs::LogGroup").values()
-    assert group["RetentionInDays"] == 7
-    assert "KmsKeyId" in group
+    groups = of_type(site, "AWS::Logs::LogGroup").values()
+    assert sorted(group["RetentionInDays"] for group in groups) == [7, 30]
+    assert all("KmsKeyId" in group for group in groups)
     (made,) = of_type(site, "AWS::KMS::Key").values()
     grants = [one for one in made["KeyPolicy"]["Statement"] if "logs." in json.dumps(one["Principal"])]
     (grant,) = grants

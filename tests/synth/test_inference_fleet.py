@@ -113,9 +113,11 @@ def test_access_logs_go_to_a_bucket_that_only_their_service_fills(site: Site) ->
     resources = site.resources()
     (bucket_id,) = of_type(resources, "AWS::S3::Bucket")
     bucket = resources[bucket_id]
-    assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
+    assert (bucket["DeletionPolicy"], bucket["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
     (policy,) = of_type(resources, "AWS::S3::BucketPolicy").values()
-    assert policy["DeletionPolicy"] == "Retain", "a bucket that stays without its policy takes requests in the clear"
+    assert policy["DeletionPolicy"] == "RetainExceptOnCreate", (
+        "a bucket that stays without its policy takes requests in the clear"
+    )
     document = policy["Properties"]["PolicyDocument"]["Statement"]
     (write,) = [statement for statement in document if statement["Action"] == "s3:PutObject"]
     assert write["Principal"] == {"Service": "logdelivery.elasticloadbalancing.amazonaws.com"}
@@ -161,16 +163,19 @@ def test_nodes_join_the_target_group_and_are_replaced_when_it_finds_them_ill(sit
 
 
 @pytest.mark.parametrize(
-    ("options", "in_service"),
-    [({}, 2), ({"min_node_count": 3, "max_node_count": None}, 2), ({"min_node_count": 0}, 0)],
+    ("options", "healthy"),
+    [({}, (100, 110)), ({"capacity": Capacity.from_reservation_id("cr-0123456789abcdef0")}, (75, 100))],
 )
-def test_an_update_replaces_one_node_at_a_time_and_keeps_the_rest(
-    site: Site, options: dict[str, Any], in_service: int
+def test_an_update_launches_before_it_terminates_unless_the_capacity_is_full(
+    site: Site, options: dict[str, Any], healthy: tuple[int, int]
 ) -> None:
-    service(site, **options)
+    """A service of two nodes would have no healthy target if one ended first."""
+    service(site, max_node_count=4, vpc_subnets=site.one_subnet, **options)
     (group,) = of_type(site.resources(), GROUP).values()
-    rolling = group["UpdatePolicy"]["AutoScalingRollingUpdate"]
-    assert (rolling["MaxBatchSize"], rolling["MinInstancesInService"]) == (1, in_service)
+    refresh = group["UpdatePolicy"]["AutoScalingInstanceRefresh"]
+    assert refresh["Strategy"] == "Rolling"
+    preferences = refresh["Preferences"]
+    assert (preferences["MinHealthyPercentage"], preferences["MaxHealthyPercentage"]) == healthy
 
 
 def test_running_nodes_stay_where_asked_for(site: Site) -> None:
@@ -257,7 +262,9 @@ def test_the_nodes_take_what_every_node_takes(site: Site) -> None:
         node_files=[NodeFile(path="/etc/team.conf", text="chat\n")],
     )
     resources = site.resources()
-    assert only(resources, "AWS::Logs::LogGroup")["RetentionInDays"] == 7
+    groups = [one["Properties"] for one in of_type(resources, "AWS::Logs::LogGroup").values()]
+    (of_nodes,) = (one for one in groups if "vendedlogs" not in str(one))
+    assert of_nodes["RetentionInDays"] == 7
     text = user_data(resources)
     assert "s3://evidence/failures/Site/Chat/Fleet" in text
     assert "echo more" in text
@@ -269,9 +276,9 @@ def test_the_hook_outlasts_the_drain(site: Site) -> None:
     resources = site.resources()
     hooks = only(resources, GROUP)["LifecycleHookSpecificationList"]
     (hook,) = [hook for hook in hooks if "TERMINATING" in hook["LifecycleTransition"]]
-    assert hook["HeartbeatTimeout"] > 1200 + 15 + 60
+    assert hook["HeartbeatTimeout"] > 1200 + 25 + 60
     (line,) = [line for line in user_data(resources).splitlines() if "GPU_DRAIN_DEADLINE=" in line]
-    assert int(line.partition("=")[2]) > 1200 + 15
+    assert int(line.partition("=")[2]) > 1200 + 25
     choice = attributes(only(resources, TARGETS), "TargetGroupAttributes")
     assert choice["deregistration_delay.timeout_seconds"] == "1200"
 
@@ -438,6 +445,8 @@ def test_no_other_partition_is_written_down(
         ({"server": ModelServer(image=IMAGE, health_path="health")}, {"GPU-INF-005"}),
         ({"server": ModelServer(image=IMAGE, port=0)}, {"GPU-INF-020"}),
         ({"server": ModelServer(image=IMAGE, command=["a\nb"])}, {"GPU-INF-021"}),
+        ({"server": ModelServer(image=IMAGE, cache_path="/scratch")}, {"GPU-INF-028"}),
+        ({"server": ModelServer(image=IMAGE, command=["--model", "a/llama-3.3-70b"])}, {"GPU-INF-027"}),
         ({"server": ModelServer(image=IMAGE, environment={"A-B": "1"})}, {"GPU-INF-008"}),
         (
             {"server": ModelServer(image=IMAGE, secrets={"A": ServerSecret.from_arn("hunter2")})},
@@ -525,6 +534,13 @@ def test_what_is_only_pointed_out(site: Site, options: dict[str, Any], rule: str
         options = {"vpc_subnets": site.one_subnet}
     made = service(site, **options)
     assert any(rule in json.dumps(entry.data) for entry in made.node.metadata)
+
+
+def test_a_cache_makes_local_disks_one_file_system(site: Site) -> None:
+    service(site, server=ModelServer(image=IMAGE, cache_path="/scratch/cache"))
+    text = user_data(site.resources())
+    assert "MODEL_CACHE_PATH=/scratch/cache" in text
+    assert "GPU_SCRATCH=/scratch" in text
 
 
 def test_files_of_a_fleet_reach_the_node_compressed_and_are_checked(site: Site) -> None:

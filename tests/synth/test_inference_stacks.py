@@ -183,6 +183,23 @@ def test_slices_with_a_file_system_and_local_disks_fit_into_user_data(synthesize
     assert "MODEL_COUNT=56" in written
 
 
+def test_weights_under_a_customer_key_can_be_decrypted(synthesize: Synthesize) -> None:
+    """Amazon S3 user guide, "Using server-side encryption with AWS KMS keys": GetObject needs kms:Decrypt."""
+    key = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    before = "weights: { path: /models/small }"
+    text = EVERYTHING.replace(before, f"weights: {{ s3_uri: s3://my-models/small, encryption_key_arn: '{key}' }}")
+    resources = json.loads(synthesize(text)["all-inference-slices"])["Resources"]
+    statements = [
+        statement
+        for policy in of_type(resources, "AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Resource"] == key
+    ]
+    (allowed,) = statements
+    assert allowed["Effect"] == "Allow"
+    assert "kms:Decrypt" in allowed["Action"]
+
+
 def test_a_training_fleet_gets_a_layout_for_each_gpu(everything: Templates) -> None:
     resources = everything["all-fleet-lab"]["Resources"]
     layout = plan_mig("p4d.24xlarge", [MigLayout("3g.20gb,4g.20gb")] * 7 + [MigLayout.whole_gpu()])
@@ -247,8 +264,8 @@ def test_updates_follow_the_file(everything: Templates) -> None:
         name: next(iter(of_type(everything[f"all-inference-{name}"]["Resources"], GROUP).values()))
         for name in ("chat", "slices")
     }
-    assert "AutoScalingRollingUpdate" not in groups["chat"].get("UpdatePolicy", {})
-    assert "AutoScalingRollingUpdate" in groups["slices"]["UpdatePolicy"]
+    assert "UpdatePolicy" not in groups["chat"]
+    assert "AutoScalingInstanceRefresh" in groups["slices"]["UpdatePolicy"]
 
 
 def test_a_mounted_file_system_lets_the_nodes_in(chat: Resources, everything: Templates) -> None:

@@ -163,7 +163,7 @@ def test_what_holds_data_stays_and_keeps_its_logical_id(site: Site) -> None:
     stays = {
         name: resource["Type"]
         for name, resource in resources.items()
-        if resource.get("DeletionPolicy") == "Retain" and resource.get("UpdateReplacePolicy") == "Retain"
+        if (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")) == ("RetainExceptOnCreate", "Retain")
     }
     assert stays == {
         "Corpus21BA1D5B": FILE_SYSTEM,
@@ -175,7 +175,7 @@ def test_what_holds_data_stays_and_keeps_its_logical_id(site: Site) -> None:
     links = of_type(resources, LINK)
     assert set(links) == {"CorpusRepositorydata0AB2F8E3", "CorpusRepositorydata2deepA813B548"}
     for link in links.values():
-        assert link["DeletionPolicy"] == "Retain", "a file system that stays keeps its links"
+        assert link["DeletionPolicy"] == "RetainExceptOnCreate", "a file system that stays keeps its links"
         assert link["UpdateReplacePolicy"] == "Delete", "two links of one directory cannot stand side by side"
 
 

@@ -78,4 +78,6 @@ def test_nodes_may_leave_their_group_and_no_other(site: Site) -> None:
     ]
     (own,) = [one for one in statements if "autoscaling:SetInstanceHealth" in one["Action"]]
     (group,) = of_type(site.resources(), "AWS::AutoScaling::AutoScalingGroup")
-    assert json.dumps(own["Resource"]).endswith(f'autoScalingGroupName/", {{"Ref": "{group}"}}]]}}')
+    assert json.dumps(own["Resource"]).endswith(
+        f'autoScalingGroupName/", {{"Ref": "AWS::StackName"}}, "-{group}-*"]]}}'
+    )

@@ -42,6 +42,9 @@ TOLD = {
     "AWS::StepFunctions::StateMachine",
 }
 
+#: A reservation in a placement group is made by a function, and has the properties of one that CloudFormation makes.
+SAID_AS = {"Custom::EC2CapacityReservation": "AWS::EC2::CapacityReservation"}
+
 #: Those of which tags are told, too: what nodes are launched from.
 OF_NODES = {"AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate", "AWS::EKS::Nodegroup"}
 
@@ -83,13 +86,24 @@ def seen(before: Templates, after: Templates) -> set[tuple[str, str, str]]:
     found = {(name, "", "added") for name in after.keys() - before.keys()}
     found |= {(name, "", "left") for name in before.keys() - after.keys()}
     for name in before.keys() & after.keys():
-        old, new = before[name]["Resources"], after[name]["Resources"]
+        old, new = named(before[name]), named(after[name])
         for logical_id in old.keys() | new.keys():
             one, other = old.get(logical_id), new.get(logical_id)
-            kind = (one or other)["Type"]
+            kind = kind_of(old.get(logical_id) or new[logical_id])
             if kind in TOLD and settled(one) != settled(other):
                 found.add((name, kind, effect(one, other)))
     return found
+
+
+def named(template: dict[str, Any]) -> dict[str, Any]:
+    """The resources by logical id; a reservation, of which a stack has one, by its kind."""
+    resources = template["Resources"].items()
+    return {kind_of(one) if kind_of(one) in SAID_AS.values() else name: one for name, one in resources}
+
+
+def kind_of(resource: dict[str, Any]) -> str:
+    kind: str = resource["Type"]
+    return SAID_AS.get(kind, kind)
 
 
 def settled(resource: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -100,8 +114,8 @@ def settled(resource: dict[str, Any] | None) -> dict[str, Any] | None:
 def effect(one: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
     if one is None or other is None:
         return "added" if one is None else "removed"
-    assert one["Type"] == other["Type"]
-    return "replaced" if replaces(one["Type"], one["Properties"], other["Properties"]) else "updated"
+    assert kind_of(one) == kind_of(other)
+    return "replaced" if replaces(kind_of(one), one["Properties"], other["Properties"]) else "updated"
 
 
 @pytest.mark.parametrize("name", EDITS)

@@ -123,7 +123,7 @@ def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> Non
         assert group["ScalingConfig"] == {
             "MinSize": fleet.nodes_at_deploy,
             "MaxSize": fleet.maximum_nodes,
-            **({} if planned.desired_nodes is None else {"DesiredSize": planned.desired_nodes}),
+            "DesiredSize": planned.desired_nodes,
         }
         assert group["UpdateConfig"]["UpdateStrategy"] == planned.update_strategy
         assert ("Version" in group) == ("rolling" in planned.update)

@@ -20,6 +20,7 @@ from constructs import Construct, IConstruct
 from cdk_gpu_clusters import CapacityReservation, ConfigError, GpuFleet, NodeImage
 from cdk_gpu_clusters._cdk import define
 from cdk_gpu_clusters._template import logical_id
+from cdk_gpu_clusters.compute.auto_scaling_group import group_arn_of
 from cdk_gpu_clusters.rules.images import choose_image, image_context_key
 from stack_fixtures import Site, SiteFactory
 
@@ -68,8 +69,8 @@ def test_the_role_takes_grants_and_policies(site: Site) -> None:
 
 def test_the_log_group_takes_a_removal_policy(site: Site) -> None:
     fleet(site).log_group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
-    (group,) = of_type(site, "AWS::Logs::LogGroup").values()
-    assert group["DeletionPolicy"] == "Retain"
+    kept = {name: one["DeletionPolicy"] == "Retain" for name, one in of_type(site, "AWS::Logs::LogGroup").items()}
+    assert [name.startswith("FleetLogs") for name, is_kept in kept.items() if is_kept] == [True]
 
 
 def test_the_default_child_is_the_group(site: Site) -> None:
@@ -153,6 +154,13 @@ def test_a_stack_may_make_logical_ids_in_its_own_way() -> None:
     assert [name for name in {*found, *referenced} if "Fleet" in name and not name.startswith("Acme")] == []
 
 
+def test_permissions_follow_the_name_that_cloudformation_gives_the_group() -> None:
+    """It shortens repeated hyphens in the name of the stack, as IdentifierUtils.java of its plugin for Java does."""
+    stack = cdk.Stack(cdk.App(), "Odd--Name")
+    assert "Odd-*Name-Group-*" in group_arn_of(stack, "Group")
+    assert "Odd" not in group_arn_of(cdk.Stack(cdk.App(), "Plain-Name"), "Group")
+
+
 def test_a_pinned_image_is_read_before_the_template_is_defined(make_site: SiteFactory) -> None:
     key = image_context_key("us-east-1", choose_image("g6.xlarge").parameter)
     site = make_site(env=cdk.Environment(region="us-east-1"), context={key: "ami-0fedcba9876543210"})
@@ -160,6 +168,19 @@ def test_a_pinned_image_is_read_before_the_template_is_defined(make_site: SiteFa
     assert isinstance(made.launch_template.node.default_child, ec2.CfnLaunchTemplate)
     (template,) = of_type(site, "AWS::EC2::LaunchTemplate").values()
     assert template["Properties"]["LaunchTemplateData"]["ImageId"] == "ami-0fedcba9876543210"
+
+
+def test_an_image_that_was_looked_up_once_is_kept_without_asking(make_site: SiteFactory) -> None:
+    key = image_context_key("us-east-1", choose_image("g6.xlarge").parameter)
+    images = []
+    choices: tuple[dict[str, Any], ...] = ({}, {"image": NodeImage.latest()})
+    for options in choices:
+        site = make_site(env=cdk.Environment(region="us-east-1"), context={key: "ami-0fedcba9876543210"})
+        fleet(site, **options)
+        (template,) = of_type(site, "AWS::EC2::LaunchTemplate").values()
+        images.append(template["Properties"]["LaunchTemplateData"]["ImageId"])
+    assert images[0] == "ami-0fedcba9876543210"
+    assert images[1] != images[0], "who asks for the newest gets it"
 
 
 def test_a_pinned_image_that_was_never_looked_up_is_named(site: Site) -> None:

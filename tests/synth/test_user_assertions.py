@@ -177,7 +177,7 @@ def on_eks() -> dict[str, Any]:
     group = {
         "CapacityType": "CAPACITY_BLOCK",
         "LaunchTemplate": {"Id": {"Ref": "Template"}},
-        "ScalingConfig": {"MinSize": 0, "MaxSize": 4},
+        "ScalingConfig": {"MinSize": 0, "MaxSize": 4, "DesiredSize": 4},
         "Subnets": ["subnet-0123456789abcdef0"],
     }
     network = {"EndpointPublicAccess": False, "EndpointPrivateAccess": True}
@@ -194,7 +194,7 @@ def on_eks() -> dict[str, Any]:
     ("assertion", "mutate", "said"),
     [
         (assert_capacity_block, put("Resources.Nodes.Properties.CapacityType", "SPOT"), "is not CAPACITY_BLOCK"),
-        (assert_capacity_block, put("Resources.Nodes.Properties.ScalingConfig.DesiredSize", 4), "DesiredSize is written"),
+        (assert_capacity_block, put("Resources.Nodes.Properties.ScalingConfig.DesiredSize", 0), "would set DesiredSize"),
         (assert_capacity_block, put("Resources.Nodes.Properties.Subnets", ["subnet-1", "subnet-2"]), "several subnets"),
         (assert_no_public_access, drop("Resources.Cluster.Properties.ResourcesVpcConfig.EndpointPublicAccess"), "API server"),
         (assert_no_public_access, put("Resources.Cluster.Properties.ResourcesVpcConfig", {"PublicAccessCidrs": ["0.0.0.0/0"]}), "API server"),

@@ -38,6 +38,10 @@ inference:
       requests_per_minute_per_node: 60
 """
 _BLOCK = "{ capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }"
+_SECOND = "cr-0fedcba9876543210, starts_at: 2026-12-15T11:30Z, ends_at: 2026-12-29T11:30Z"
+_BLOCKS = f"{{ capacity_blocks: [{_BLOCK}, {{ capacity_block: {_SECOND}, nodes: 4 }}] }}"
+TWO_BLOCKS = BLOCK.replace(_BLOCK, _BLOCKS)
+RESERVED = BLOCK.replace(_BLOCK, "{ reservation: cr-0123456789abcdef0 }")
 _KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 _CHAT = "      instance_type: g6.12xlarge\n"
 
@@ -169,6 +173,14 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
     "EKS: its version": (_on(_MADE_EKS, SMALL), '"1.34"', '"1.35"'),
     "EKS: its endpoint": (_on(_MADE_EKS, SMALL), "203.0.113.0/24", "198.51.100.0/24"),
     "EKS: its admins": (_on(_MADE_EKS, SMALL), "role/platform", "role/others"),
+    **{
+        f"EKS: {said}": (
+            _on(_MADE_EKS, SMALL),
+            '  kubernetes_version: "1.34"\n',
+            f'  kubernetes_version: "1.34"\n  control_plane: {{ {said} }}\n',
+        )
+        for said in ("tier: tier-xl", "egress_mode: CUSTOMER_ROUTED", "support_type: STANDARD", "pack_devices: false")
+    },
     "EKS: more system nodes": (_on(_MADE_EKS, SMALL), "nodes: 3 }", "nodes: 4 }"),
     "EKS: other system nodes": (_on(_MADE_EKS, SMALL), "m7i.xlarge", "m7i.2xlarge"),
     "EKS: other service subnets": (
@@ -416,6 +428,24 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "nodes: 4\n      capacity: { capacity_block",
         "nodes: 2\n      capacity: { capacity_block",
     ),
+    "a second block": (BLOCK, _BLOCK, _BLOCKS),
+    "later end of the second block": (TWO_BLOCKS, "2026-12-29T11:30Z", "2027-01-05T11:30Z"),
+    "a block of two removed": (
+        TWO_BLOCKS,
+        _BLOCKS,
+        f"{{ capacity_blocks: [{{ capacity_block: {_SECOND}, nodes: 4 }}] }}",
+    ),
+    "fewer nodes on one of two blocks": (TWO_BLOCKS, "nodes: 4 }", "nodes: 3 }"),
+    "an end of the reservation": (
+        RESERVED,
+        "{ reservation: cr-0123456789abcdef0 }",
+        "{ reservation: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z }",
+    ),
+    "an end of the fleet": (
+        TRAINING,
+        "nodes: 2, capacity: spot",
+        "nodes: 2, capacity: { spot: { ends_at: 2026-12-15T11:30Z } }",
+    ),
     "more reserved nodes": (BLOCK, "nodes: 4\n      capacity: { new", "nodes: 6\n      capacity: { new"),
     "another reserved type": (BLOCK, "p4d.24xlarge", "p4de.24xlarge"),
     "later end of the reservation": (BLOCK, "2027-01-31", "2027-02-28"),
@@ -447,6 +477,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "more servers up": (BLOCK, _CHAT, f"{_CHAT}      min_servers_per_node: 4\n"),
     "more nodes than can be spread": (BLOCK, "max_nodes: 4", "max_nodes: 40"),
     "weights": (BLOCK, 'v0.11.0" }', 'v0.11.0", weights: { s3_uri: "s3://my-models/a" } }'),
+    "cache": (BLOCK, 'v0.11.0" }', 'v0.11.0", cache_path: /scratch/cache }'),
     "fleet renamed": (BLOCK, "    trainers:", "    workers:"),
     "cluster renamed": (BLOCK, "name: lab", "name: lab2"),
     "another subnet": (EXISTING, "subnet-0123456789abcdef0", "subnet-0123456789abcdefa"),
@@ -459,6 +490,16 @@ EDITS: dict[str, tuple[str, str, str]] = {
         ON_EKS["small"],
         '    kubernetes_version: "1.34"\n',
         '    kubernetes_version: "1.34"\n    service_cidr: 10.100.0.0/16\n',
+    ),
+    "group of the nodes of an existing cluster": (
+        ON_EKS["small"],
+        '    kubernetes_version: "1.34"\n',
+        '    kubernetes_version: "1.34"\n    node_security_group_ids: [sg-0123456789abcdef8]\n',
+    ),
+    "role of the CNI of an existing cluster": (
+        ON_EKS["small"],
+        '    kubernetes_version: "1.34"\n',
+        '    kubernetes_version: "1.34"\n    cni_from_node_role: true\n',
     ),
     **_EDITS_OF_EKS,
 }

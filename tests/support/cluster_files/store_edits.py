@@ -67,6 +67,10 @@ HARMLESS = {
     "checkpoints kept longer": ("expire_after_days: 30", "expire_after_days: 90, keep_deleted_days: 7"),
     "no versions": ("expire_after_days: 30", "expire_after_days: 30, versioned: false"),
     "store added": ("training:", "  second:\n    checkpoints: {}\ntraining:"),
+    "store with a directory bucket added": (
+        "training:",
+        "  fresh:\n    checkpoints: { express_zone_id: use1-az4 }\ntraining:",
+    ),
     "store removed": (_ELASTIC, ""),
 }
 #: Name -> text before, text after, the findings as `line:column id`.

@@ -31,7 +31,7 @@ def main(state: str, arguments: list[str]) -> int:
             status = 1
             break
     else:
-        if arguments[:2] in (["get", "pods"], ["delete", "pod"]):
+        if arguments[:2] in (["get", "pods"], ["patch", "pod"], ["delete", "pod"]):
             _of_pods(cluster["pods"], arguments)
         else:
             COMMANDS[arguments[0]](cluster["nodes"], arguments[1:])
@@ -55,8 +55,15 @@ def _of_pods(pods: list[Any], arguments: list[str]) -> None:
         json.dump({"apiVersion": "v1", "kind": "List", "items": found}, sys.stdout)
         return
     [namespace] = [word.partition("=")[2] for word in arguments if word.startswith("--namespace=")]
-    gone = [(namespace, word) for word in arguments[2:] if not word.startswith("--")]
-    pods[:] = [pod for pod in pods if (pod["metadata"]["namespace"], pod["metadata"]["name"]) not in gone]
+    named = [(namespace, word) for word in arguments[2:] if not word.startswith("--")]
+    if arguments[0] == "patch":
+        assert "--subresource=status" in arguments
+        [patch] = [json.loads(word[8:]) for word in arguments if word.startswith("--patch=")]
+        for pod in pods:
+            if (pod["metadata"]["namespace"], pod["metadata"]["name"]) in named:
+                pod["status"].setdefault("conditions", []).extend(patch["status"]["conditions"])
+        return
+    pods[:] = [pod for pod in pods if (pod["metadata"]["namespace"], pod["metadata"]["name"]) not in named]
 
 
 def _patch(nodes: list[Any], arguments: list[str]) -> None:

@@ -79,9 +79,11 @@ class Driver:
 
     def reset(self, index: int) -> str:
         """`--gpu-reset`."""
-        gpu, fabric = self.gpus[index], self._fabric_manager_runs()
+        gpu, fabric = self.gpus[index], self._runs("nvidia-fabricmanager")
         if self.state["mode_change"] in ("reboot", "never"):
             raise Failure(3, f"GPU Reset couldn't run because GPU {index} is not supported for reset.\n")
+        if self.state["keeps_mode"] and self._runs("nvidia-persistenced"):
+            raise Failure(19, f"The following GPUs could not be reset:\n  GPU {index}: In use by another client\n")
         if str(index) in self.state["busy"] or fabric is not (self.state["reset_needs"] == "up"):
             raise Failure(19, f"The following GPUs could not be reset:\n  GPU {index}: In use by another client\n")
         gpu["mode"], gpu["instances"] = gpu["pending"], []
@@ -165,6 +167,7 @@ class Driver:
             "memory.total": "40960 MiB",
             "driver_version": self.state["driver"],
             "mig.mode.current": mode if self.profiles else "[N/A]",
+            "compute_cap": "8.0" if self.state["keeps_mode"] else "9.0",
         }
         for field in fields.split(","):
             if field not in cells:
@@ -206,9 +209,9 @@ class Driver:
         free = [start for start in profile["starts"] if taken.isdisjoint(range(start, start + profile["size"]))]
         return {"highest": max, "lowest": min}[self.state["policy"]](free, default=None)
 
-    def _fabric_manager_runs(self) -> bool:
+    def _runs(self, unit: str) -> bool:
         units = Path(self.state["units"])
-        return units.exists() and "nvidia-fabricmanager" in units.read_text().split()
+        return units.exists() and unit in units.read_text().split()
 
 
 def answer(driver: Driver, arguments: list[str]) -> str:

@@ -39,7 +39,7 @@ from matrix.template_rules import ask_rules
 _CDK_JSON = Path(__file__).parents[3] / "cdk.json"
 
 #: A stack holds 500 resources and its template 1 MB (AWS CloudFormation quotas): so many fit in any case.
-PER_STACK = {Makes.FLEET: 20, Makes.NODE_GROUP: 20, Makes.TEMPLATE: 60}
+PER_STACK = {Makes.FLEET: 12, Makes.NODE_GROUP: 12, Makes.TEMPLATE: 60}
 
 
 @dataclass(frozen=True, slots=True)

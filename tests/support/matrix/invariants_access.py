@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from matrix.cloud import Place
+from matrix.cloud import Json, Place
 from matrix.invariant import invariant
 from matrix.nodes import Nodes
 
@@ -117,20 +117,24 @@ def sessions_not_keys(nodes: Nodes) -> Iterator[str]:
         yield "no AmazonSSMManagedInstanceCore"
 
 
+def _names_group(resource: Json, group: Place) -> bool:
+    """Whether a resource is the group by the name that CloudFormation makes: stack, logical id, and a suffix."""
+    name = json.dumps(resource)
+    return "autoScalingGroupName/" in name and f"-{group.logical_id}-*" in name
+
+
 @invariant("least-privilege", "AWS IAM user guide, least privilege; a node completes hooks of its own group only")
 def least_privilege(nodes: Nodes) -> Iterator[str]:
     """No policy of the nodes has a wildcard action on everything; they complete the hooks of their own group only."""
     if nodes.role is None or nodes.launcher is None:
         return
     completes = False
-    for stack, statement in nodes.statements(nodes.role):
+    for _, statement in nodes.statements(nodes.role):
         actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
         changing = [each for each in actions if not _WITHOUT_RESOURCE.fullmatch(each)]
         if changing and statement["Resource"] == "*":
             yield f"{', '.join(changing)} on everything"
         if "autoscaling:CompleteLifecycleAction" in actions:
-            completes |= nodes.group_place is not None and nodes.mentions(
-                stack, statement["Resource"], nodes.group_place
-            )
+            completes |= nodes.group_place is not None and _names_group(statement["Resource"], nodes.group_place)
     if nodes.group is not None and not completes:
         yield "the nodes cannot complete the hooks of their group"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from matrix.cloud import Json, Place, Properties
+from matrix.cloud import Json, Properties
 from matrix.invariant import invariant
 from matrix.nodes import Nodes
 
@@ -54,11 +54,13 @@ def no_desired_capacity(nodes: Nodes) -> Iterator[str]:
 
 @invariant("group-size", f"{_BLOCKS}: no instances before the block's start and after its end")
 def group_size(nodes: Nodes) -> Iterator[str]:
-    """The group's bounds are those that were asked for; a block's group starts empty."""
+    """The group's bounds are those that were asked for; a group starts empty that is kept filled, or is to end."""
     if nodes.launcher is None:
         return
     asked, bounds = nodes.asked, nodes.bounds
-    wanted = (0 if asked.purchase.is_block else asked.minimum, asked.maximum)
+    is_kept = asked.purchase.is_block or (asked.purchase.is_reserved and asked.minimum == asked.maximum)
+    made = nodes.reservation if isinstance(nodes.reservation, Mapping) else {}
+    wanted = (0 if is_kept or made.get("EndDate") else asked.minimum, asked.maximum)
     if bounds != wanted:
         yield f"{bounds[0]} to {bounds[1]} nodes, not {wanted[0]} to {wanted[1]}"
 
@@ -130,7 +132,7 @@ def hook_of(nodes: Nodes, transition: str) -> Mapping[str, Json] | None:
     return found[0] if len(found) == 1 else None
 
 
-@invariant("replaced-only-when-asked", "CloudFormation, UpdatePolicy: MinInstancesInService is below MaxSize")
+@invariant("replaced-only-when-asked", "EC2 Auto Scaling, RefreshPreferences: room for one node less, or one more")
 def replaced_only_when_asked(nodes: Nodes) -> Iterator[str]:
     """A new template version replaces running nodes only where the user says so, and can always make progress."""
     if nodes.group_place is None or nodes.group is None:
@@ -138,26 +140,42 @@ def replaced_only_when_asked(nodes: Nodes) -> Iterator[str]:
     policy = nodes.cloud.resource(nodes.group_place).get("UpdatePolicy", {})
     if bool(policy) is not nodes.asked.rolling:
         yield f"update policy {sorted(policy) or 'missing'}"
-    rolling = policy.get("AutoScalingRollingUpdate", {})
-    most, in_service = int(nodes.group["MaxSize"]), rolling.get("MinInstancesInService", 0)
-    if rolling and in_service >= most:
-        yield f"{in_service} nodes in service of {most}"
+    healthy = policy.get("AutoScalingInstanceRefresh", {}).get("Preferences", {})
+    if policy and (healthy.get("MinHealthyPercentage", 100), healthy.get("MaxHealthyPercentage", 100)) == (100, 100):
+        yield "no node may leave, and none may be added"
     if "AutoScalingReplacingUpdate" in policy:
         yield "the whole group is replaced"
 
 
-def _event_rules(nodes: Nodes) -> Iterator[tuple[Place, Properties, str]]:
-    """The event rules about the group, each with the action that it starts."""
+def _sizing_rules(nodes: Nodes) -> list[Properties]:
+    """The event rules that start what sizes the group, all of which name it."""
     group = nodes.group_place
     if group is None:
-        return
-    for place, rule in nodes.cloud.of_type("AWS::Events::Rule").items():
-        created = rule.get("EventPattern", {}).get("detail", {}).get("logical-resource-id", ())
-        if place.stack == group.stack and (
-            nodes.mentions(place.stack, rule["Targets"], group) or group.logical_id in created
-        ):
-            action = re.search(r'\\*"action\\*":\\*"([a-z]+)', json.dumps(rule["Targets"]))
-            yield place, rule, action[1] if action else ""
+        return []
+    return [
+        rule
+        for place, rule in nodes.cloud.of_type("AWS::Events::Rule").items()
+        if place.stack == group.stack
+        and f'"{group.logical_id}"' in json.dumps(rule)
+        and _windows(nodes, rule) is not None
+    ]
+
+
+def _windows(nodes: Nodes, rule: Properties) -> list[Mapping[str, Json]] | None:
+    """The windows in the definition of the state machine behind a rule; None if it has none."""
+    for target in rule.get("Targets", ()):
+        machine = nodes.cloud.find(nodes.stack, target["Arn"])
+        properties = {} if machine is None else nodes.cloud.properties(machine)
+        definition = json.dumps(properties.get("DefinitionString", ""))
+        found = re.search(r"\$windows := (\[.*?\])", definition.replace("\\", ""))
+        if found:
+            return list(json.loads(found[1]))
+    return None
+
+
+def _is_kept(nodes: Nodes) -> bool:
+    asked = nodes.asked.purchase
+    return asked.is_block or asked.is_reserved
 
 
 @invariant(
@@ -165,74 +183,57 @@ def _event_rules(nodes: Nodes) -> Iterator[tuple[Place, Properties, str]]:
     f"{_BLOCKS}; EC2 terminates from 30 minutes before the end, of UltraServers from 60",
 )
 def block_drains_in_time(nodes: Nodes) -> Iterator[str]:
-    """A block's group goes to zero before EC2 terminates its instances; nothing else is ever drained by a clock."""
+    """A block's group goes to zero before EC2 terminates its instances; what has no end is never drained by a clock."""
     if nodes.group is None:
         return
     asked = nodes.asked.purchase
-    drains = [rule for _, rule, action in _event_rules(nodes) if action == "drain"]
-    moments = [_yearly(rule["ScheduleExpression"]) for rule in drains if "ScheduleExpression" in rule]
+    rules = _sizing_rules(nodes)
+    ends = {window["until"] for rule in rules for window in _windows(nodes, rule) or ()}
     if asked.ends_at is None:
-        yield from (f"drained by {moment}" for moment in moments)
+        made = nodes.reservation if isinstance(nodes.reservation, Mapping) else {}
+        if not made.get("EndDate"):
+            yield from (f"drained at {end}" for end in ends if not end.startswith("9999"))
         return
     latest = asked.ends_at - _TERMINATION[asked.kind]
-    for moment in moments:
-        at = asked.ends_at.replace(month=moment[0], day=moment[1], hour=moment[2], minute=moment[3])
+    yield from ("never drained" for end in ends if end.startswith("9999"))
+    for end in (one for one in ends if not one.startswith("9999")):
+        at = datetime.fromisoformat(f"{end}+00:00")
         hook = hook_of(nodes, "TERMINATING") or {}
         stopped = at + timedelta(seconds=hook.get("HeartbeatTimeout", 0))
         if not latest - timedelta(hours=1) <= at <= stopped <= latest:
             yield f"drained from {at:%H:%M} to {stopped:%H:%M}, EC2 terminates at {latest:%H:%M}"
-    if not moments:
-        yield "no schedule drains the group"
-    if asked.block_id and not any(_listens(rule, asked.block_id, "Expiration") for rule in drains):
+    if not any(rule.get("ScheduleExpression") == "rate(5 minutes)" for rule in rules):
+        yield "nothing drains the group if the event is lost"
+    if asked.block_id and not any(_listens(rule, asked.block_id, "Expiration") for rule in rules):
         yield "EC2's expiration warning drains nothing"
 
 
 @invariant("block-grows", f'{_BLOCKS}; AWS EC2 user guide, "Monitor Capacity Blocks using EventBridge"')
 def block_grows(nodes: Nodes) -> Iterator[str]:
-    """A block's group grows to its whole size at the start, and also where it is made later; no other one does."""
+    """A group on paid capacity grows to its whole size at the start, and when it is made or changed; no other does."""
     if nodes.group is None or nodes.group_place is None:
         return
     asked = nodes.asked.purchase
-    grows = [rule for _, rule, action in _event_rules(nodes) if action in ("start", "delivered")]
-    if not asked.is_block:
-        if grows:
-            yield f"{len(grows)} rules grow the group"
+    rules = _sizing_rules(nodes)
+    if not _is_kept(nodes):
+        if rules:
+            yield f"{len(rules)} rules size the group"
         return
-    starts = [_yearly(rule["ScheduleExpression"]) for rule in grows if "ScheduleExpression" in rule]
-    if starts != ([_moment(asked.starts_at)] if asked.starts_at else []):
-        yield f"starts at {starts}, the block at {asked.starts_at}"
-    if not any("logical-resource-id" in rule.get("EventPattern", {}).get("detail", {}) for rule in grows):
-        yield "a group that is made while its block runs stays empty"
-    if asked.block_id and not any(_listens(rule, asked.block_id, "Delivered") for rule in grows):
+    deployed = [rule["EventPattern"]["detail"] for rule in rules if "stack-id" in json.dumps(rule.get("EventPattern"))]
+    statuses = [detail["status-details"]["status"] for detail in deployed]
+    if statuses != [["CREATE_COMPLETE", "UPDATE_COMPLETE"]]:
+        yield f"a group that is made or changed while its capacity runs is not sized: {statuses}"
+    elif deployed[0]["logical-resource-id"] != [nodes.group_place.logical_id]:
+        yield "the group is not the one whose changes are followed"
+    if asked.block_id and not any(_listens(rule, asked.block_id, "Delivered") for rule in rules):
         yield "EC2's delivery event grows nothing"
-    sizes = {size for rule in grows for size in _sizes(nodes, rule)}
-    if sizes != {0, nodes.asked.maximum}:
-        yield f"resized to {sorted(sizes)}, the block has {nodes.asked.maximum}"
+    starts = "1970-01-01T00:00:00" if asked.starts_at is None else f"{asked.starts_at:%Y-%m-%dT%H:%M:%S}"
+    found = {(window["from"], window["nodes"]) for rule in rules for window in _windows(nodes, rule) or ()}
+    if found != {(starts, nodes.asked.maximum)}:
+        yield f"{sorted(found)}, not {nodes.asked.maximum} from {starts}"
 
 
 def _listens(rule: Properties, block: str, word: str) -> bool:
     pattern = rule.get("EventPattern", {})
     ids = pattern.get("detail", {}).get("capacity-reservation-id", ())
-    return block in ids and all(word in kind for kind in pattern["detail-type"])
-
-
-def _yearly(expression: str) -> tuple[int, int, int, int]:
-    """Month, day, hour and minute of `cron(30 11 15 12 ? *)`."""
-    fields = re.fullmatch(r"cron\((\d+) (\d+) (\d+) (\d+) \? \*\)", expression)
-    assert fields, expression
-    minute, hour, day, month = map(int, fields.groups())
-    return month, day, hour, minute
-
-
-def _moment(instant: datetime) -> tuple[int, int, int, int]:
-    return instant.month, instant.day, instant.hour, instant.minute
-
-
-def _sizes(nodes: Nodes, rule: Properties) -> set[int]:
-    """The sizes that the state machine behind a rule gives to a group."""
-    stack = nodes.stack
-    machine = nodes.cloud.find(stack, rule["Targets"][0]["Arn"])
-    if machine is None:
-        return set()
-    definition = json.dumps(nodes.cloud.properties(machine)["DefinitionString"])
-    return {int(size) for size in re.findall(r'\\*"DesiredCapacity\\*":\s*(\d+)', definition)}
+    return block in ids and any(word in kind for kind in pattern["detail-type"])

@@ -159,14 +159,15 @@ def most_pods(hardware: Hardware, interfaces: Sequence[Interface]) -> int:
     return min(addresses + 2, 110 if hardware.vcpus < 30 else 250)
 
 
-@invariant("desired-size", "aws/containers-roadmap 1637: EKS refuses a least size above the present one")
+@invariant("desired-size", "Amazon EKS API reference, NodegroupScalingConfig: all or none of the sizes")
 def desired_size(nodes: Nodes) -> Iterator[str]:
-    """A group of a fixed size says it; one that a block or a scaler moves never says it, or a deployment undid that."""
+    """A group of a fixed size, or on a block, says the whole of it; one that a scaler moves says its least."""
     if nodes.node_group is None:
         return
     least, most = nodes.bounds
     got = nodes.node_group["ScalingConfig"].get("DesiredSize")
-    wanted = most if least == most and not nodes.asked.purchase.is_block else None
+    is_kept = nodes.asked.minimum == nodes.asked.maximum or nodes.asked.purchase.is_block
+    wanted = most if is_kept else least
     if got != wanted:
         yield f"DesiredSize {got}, not {wanted}"
 
@@ -177,7 +178,7 @@ def desired_size(nodes: Nodes) -> Iterator[str]:
     "version stays",
 )
 def replaced_by_eks(nodes: Nodes) -> Iterator[str]:
-    """EKS replaces running nodes only where the user says so, and reserved ones before it launches others."""
+    """EKS replaces running nodes only where the user says so, and reserved or scarce ones before it launches others."""
     if nodes.node_group is None:
         return
     attribute = "LatestVersionNumber" if nodes.asked.rolling else "DefaultVersionNumber"
@@ -187,5 +188,6 @@ def replaced_by_eks(nodes: Nodes) -> Iterator[str]:
     if "Version" in nodes.node_group and not nodes.asked.rolling:
         yield f"follows Kubernetes {nodes.node_group['Version']}"
     strategy = nodes.node_group.get("UpdateConfig", {}).get("UpdateStrategy", "DEFAULT")
-    if strategy != ("MINIMAL" if nodes.asked.purchase.is_reserved else "DEFAULT"):
-        yield f"update strategy {strategy} for {nodes.asked.purchase.kind}"
+    is_scarce = "capacity-block" in nodes.hardware.usage_classes
+    if strategy != ("MINIMAL" if nodes.asked.purchase.is_reserved or is_scarce else "DEFAULT"):
+        yield f"update strategy {strategy} for {nodes.hardware.name}, {nodes.asked.purchase.kind}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from email import message_from_string
+from typing import Any
 
 from matrix.invariant import invariant
 from matrix.invariants_groups import hook_of
@@ -125,7 +126,15 @@ def tags_everywhere(nodes: Nodes) -> Iterator[str]:
     for kind in ("instance", "volume", "network-interface"):
         yield from _missing(nodes, specifications, kind)
     if isinstance(nodes.reservation, Mapping):
-        yield from _missing(nodes, nodes.reservation.get("TagSpecifications", ()), "capacity-reservation")
+        yield from _missing(nodes, _of_reservation(nodes.reservation), "capacity-reservation")
+
+
+def _of_reservation(made: Mapping[str, Any]) -> object:
+    """Its tags as CloudFormation's own resource has them; the one that a function makes has a mapping."""
+    if "Tags" not in made:
+        return made.get("TagSpecifications", ())
+    tags = [{"Key": key, "Value": value} for key, value in made["Tags"].items()]
+    return [{"ResourceType": "capacity-reservation", "Tags": tags}]
 
 
 def _missing(nodes: Nodes, specifications: object, kind: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 
-from cdk_gpu_clusters.compute import block_lifecycle, fleet, fleet_resources, launch_template
+from cdk_gpu_clusters.compute import fleet, fleet_resources, launch_template
 from cdk_gpu_clusters.compute.launch_template import launch_template_data
 from cdk_gpu_clusters.compute.node_asset import write_node
 from cdk_gpu_clusters.compute.node_role import permissions_resource
@@ -212,8 +212,8 @@ def _same_rules_again(group: ec2.SecurityGroup) -> None:
 
 
 def _one_node_less(patch: pytest.MonkeyPatch) -> None:
-    original = block_lifecycle._definition
-    patch.setattr(block_lifecycle, "_definition", lambda window, count, calls: original(window, count - 1, calls))
+    original = capacity.capacity_windows
+    patch.setattr(fleet_plan, "capacity_windows", lambda terms, count, **given: original(terms, count - 1, **given))
 
 
 def _rolling(group: autoscaling.CfnAutoScalingGroup) -> None:
@@ -395,7 +395,7 @@ FAULTS = (
         with_value(node_group_plan, "max_pods", lambda *_, **__: 737),
         orchestrator="eks",
     ),
-    on_eks("desired-size", lambda group: group.add_property_override("ScalingConfig.DesiredSize", 2), BLOCK),
+    on_eks("desired-size", lambda group: group.add_property_override("ScalingConfig.DesiredSize", 1), BLOCK),
     on_eks(
         "replaced-by-eks",
         lambda group: group.add_property_override("UpdateConfig.UpdateStrategy", "DEFAULT"),

@@ -176,8 +176,9 @@ class Fleet:
         return str(self._launch_template()["InstanceType"])
 
     def logged(self, instance_id: str) -> list[dict[str, Any]]:
-        """The events that a node has put into the fleet's log group."""
-        logs, group = self._account.client("logs"), self._id("AWS::Logs::LogGroup")
+        """The events that a node has put into the fleet's log group; state machines have one of their own."""
+        logs, groups = self._account.client("logs"), self._ids("AWS::Logs::LogGroup")
+        (group,) = (one for one in groups if not one.startswith("/aws/vendedlogs/"))
         streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=instance_id)["logStreams"]
         if not streams:
             return []

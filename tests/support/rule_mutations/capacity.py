@@ -17,19 +17,19 @@ EVERYTHING = "everywhere/everything_on"
 SPREAD = "g5-single-gpu/classifier-inference-bert"
 
 
-def add_zone(template: Json, maximum: str) -> None:
-    """A group gets a second subnet, in another zone."""
+def add_zone(template: Json, fleet: str) -> None:
+    """The group of a fleet gets a second subnet, in another zone."""
     template["Resources"]["Second"] = {
         "Type": "AWS::EC2::Subnet",
         "Properties": {"VpcId": "vpc-0", "CidrBlock": "10.0.128.0/20", "AvailabilityZone": "us-east-1b"},
     }
-    for group in (one for one in template["Resources"].values() if one["Type"] == GROUP):
-        if group["Properties"]["MaxSize"] == maximum and group["Properties"]["MinSize"] == "0":
+    for name, group in template["Resources"].items():
+        if group["Type"] == GROUP and name.startswith(fleet):
             group["Properties"]["VPCZoneIdentifier"].append({"Ref": "Second"})
 
 
 def over_zones(template: Json) -> None:
-    add_zone(template, "4")
+    add_zone(template, "Spare")
     partitions = first(template, PLACEMENT, lambda properties: properties["Strategy"] == "partition")
     partitions["Properties"] = {"Strategy": "cluster"}
     spare = first(
@@ -42,7 +42,7 @@ def over_zones(template: Json) -> None:
 
 def reserved_over_zones(template: Json) -> None:
     """The group on the block, whose nodes have no EFA any more: that has rules of its own about zones."""
-    add_zone(template, "16")
+    add_zone(template, "Block")
     launch = first(template, TEMPLATE)["Properties"]["LaunchTemplateData"]
     launch["NetworkInterfaces"] = launch["NetworkInterfaces"][:1]
 
@@ -73,6 +73,12 @@ def warm(template: Json) -> None:
     template["Resources"]["Warm"] = {"Type": "AWS::AutoScaling::WarmPool", "Properties": properties}
 
 
+def scaled(template: Json) -> None:
+    name = next(key for key, one in template["Resources"].items() if one["Type"] == GROUP)
+    properties = {"AutoScalingGroupName": {"Ref": name}, "PolicyType": "TargetTrackingScaling"}
+    template["Resources"]["Scaling"] = {"Type": "AWS::AutoScaling::ScalingPolicy", "Properties": properties}
+
+
 def moved_to(zone: str) -> Callable[[Json], None]:
     """The nodes and their reservation stand in another zone."""
 
@@ -93,6 +99,7 @@ MUTATIONS = (
         template=BLOCK,
         change_template=without("AWS::Events::Rule", lambda _: True),
     ),
+    RuleMutation(rule="GPU-FLT-022", template=BLOCK, change_template=scaled),
     RuleMutation(rule="GPU-FLT-006", template=EVERYTHING, change_template=reserved_over_zones),
     RuleMutation(rule="GPU-CAP-014", template=EVERYTHING, change_template=moved_to("ca-central-1a")),
     RuleMutation(rule="GPU-CAP-037", template=BLOCK, example=True),

@@ -74,8 +74,12 @@ def names_itself(template: Json) -> None:
 
 
 def reserved_group(template: Json) -> Json:
-    properties: Json = first(template, GROUP, lambda properties: properties["MinSize"] == "4")["Properties"]
-    return properties
+    found: Json = next(
+        one["Properties"]
+        for name, one in template["Resources"].items()
+        if one["Type"] == GROUP and name.startswith("Reserved")
+    )
+    return found
 
 
 def second_subnet(zone: str) -> Callable[[Json], None]:

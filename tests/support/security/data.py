@@ -11,6 +11,8 @@ _NO_RESOURCE_LEVEL = {
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeAutoScalingInstances",
     "autoscaling:DescribeScalingActivities",
+    "cloudwatch:PutMetricData",
+    "ec2:DescribeCapacityReservations",
     "ec2:DescribeInstances",
     "ec2:DescribeInstanceTopology",
     "ecr:GetAuthorizationToken",
@@ -35,7 +37,7 @@ _ADMIN = {"Effect": "Allow", "Action": "s3:*", "Resource": "*", "Principal": {"A
 
 
 def _retained(resource: Json) -> bool:
-    return resource.get("DeletionPolicy") == resource.get("UpdateReplacePolicy") == "Retain"
+    return (resource.get("DeletionPolicy"), resource.get("UpdateReplacePolicy")) == ("RetainExceptOnCreate", "Retain")
 
 
 def _file_system(resource: Json) -> bool:
@@ -159,7 +161,7 @@ DATA = (
         "keys rotate, stay, and serve nobody without a condition",
         "AWS::KMS::Key",
         lambda resource: (
-            _retained(resource)
+            resource.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate")
             and resource["Properties"]["EnableKeyRotation"] is True
             and _resource_policy(resource["Properties"]["KeyPolicy"])
         ),

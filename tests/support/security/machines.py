@@ -125,7 +125,7 @@ MACHINES = (
     ),
     Check(
         "reservations end, and go with their stack",
-        "AWS::EC2::CapacityReservation",
+        "Custom::EC2CapacityReservation",
         lambda resource: (
             resource["Properties"]["EndDateType"] == "limited"
             and "EndDate" in resource["Properties"]

@@ -3,8 +3,8 @@
 It merges patches as the types of nodes say (conditions by their type, taints as a whole), keeps status and the rest
 apart, and refuses what the API server refuses a kubelet: the node authorizer all reading but of its own node, unless
 RBAC allows more, and the admission plugin NodeRestriction changes of taints and of other nodes (Kubernetes
-documentation, "Using Node Authorization" and "Admission Controllers Reference"). Of pods a kubelet reads and deletes
-those on its own node.
+documentation, "Using Node Authorization" and "Admission Controllers Reference"). Of pods a kubelet reads, changes the status of and
+deletes those on its own node.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from nodebox.debian import program
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Json = dict[str, Any]
 ADMIN = "admin"
@@ -28,7 +31,7 @@ ADMIN = "admin"
 INSIDE = "10.77.0.5"
 _KUBELET = "system:node:"
 _NODE = re.compile(r"/api/v1/nodes/([^/]+)(/status)?")
-_POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)")
+_POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)(/status)?")
 # Open to everyone who is known, by the role system:basic-user.
 _WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 #: Lists whose entries are merged by a field; others are replaced.
@@ -43,15 +46,10 @@ _RESOURCES = [
     }
     for name in ("nodes", "nodes/status")
 ]
-_RESOURCES.append(
-    {
-        "name": "pods",
-        "singularName": "pod",
-        "namespaced": True,
-        "kind": "Pod",
-        "verbs": ["get", "list", "delete"],
-    }
-)
+_RESOURCES += [
+    {"name": name, "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": verbs}
+    for name, verbs in (("pods", ["get", "list", "delete"]), ("pods/status", ["patch"]))
+]
 _DISCOVERY: Mapping[str, Json] = {
     "/version": {"major": "1", "minor": "33", "gitVersion": "v1.33.0"},
     "/api": {"kind": "APIVersions", "versions": ["v1"]},
@@ -91,6 +89,7 @@ class Kubernetes:
     Attributes:
         nodes: Its nodes by name.
         pods: The node of each pod by its namespace and name.
+        disrupted: Pods with the condition `DisruptionTarget`, in the order in which they got it.
         readers: Users that RBAC lets read all nodes.
         requests: What was asked for, discovery left out.
     """
@@ -98,6 +97,7 @@ class Kubernetes:
     def __init__(self, folder: Path) -> None:
         self.nodes: dict[str, Json] = {}
         self.pods: dict[tuple[str, str], str] = {}
+        self.disrupted: list[tuple[str, str]] = []
         self.readers = {ADMIN}
         self.requests: list[Request] = []
         self.lock = threading.Lock()
@@ -197,7 +197,7 @@ class Kubernetes:
             return {**kind, "status": {"userInfo": {"username": request.user}}}
         if "/pods" in request.path:
             self.requests.append(request)
-            return self._of_pods(request)
+            return self._of_pods(request, body)
         match = _NODE.fullmatch(request.path)
         name = match[1] if match else ""
         if not match and request.path != "/api/v1/nodes":
@@ -220,7 +220,7 @@ class Kubernetes:
             self._patch(request.user, name, body, status=bool(match[2]))
         return self.nodes[name]
 
-    def _of_pods(self, request: Request) -> Json:
+    def _of_pods(self, request: Request, body: Json) -> Json:
         mine = request.user.removeprefix(_KUBELET)
         pods = [_pod(*name, node) for name, node in self.pods.items() if node == mine or request.user == ADMIN]
         if match := _POD.fullmatch(request.path):
@@ -231,6 +231,11 @@ class Kubernetes:
                 raise Refusal(403, "Forbidden", f'node "{mine}" can only delete pods with spec.nodeName set to itself')
             if request.verb == "DELETE":
                 del self.pods[match[1], match[2]]
+            if request.verb == "PATCH":
+                [condition] = body["status"]["conditions"]
+                assert (condition["type"], condition["status"]) == ("DisruptionTarget", "True")
+                assert match[3], "another part than the status"
+                self.disrupted.append((match[1], match[2]))
             return pods[0]
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}
 

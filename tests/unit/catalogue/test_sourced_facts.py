@@ -1,8 +1,12 @@
 """Hand-sourced facts against tables written here from AWS's pages, not from the data files."""
 
+from typing import Any
+
+import botocore.session
 import pytest
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture, instance_type, instance_types
+from cdk_gpu_clusters.catalogue.hyperpod import hyperpod_type_names
 
 ALL = tuple(range(32))
 # Type: EFA ceiling in Gbps, cards that carry an EFA, and where the layout comes from.
@@ -201,3 +205,8 @@ def test_unverified_fields_are_fields_of_the_record() -> None:
                 assert hasattr(value, part), (record.name, text)
                 value = getattr(value, part)
     assert {"accelerator.cuda_compute_capability", "network.efa.recommended_cards"} <= seen
+
+
+def test_the_types_of_hyperpod_contain_those_of_the_installed_service_model() -> None:
+    shape: Any = botocore.session.get_session().get_service_model("sagemaker").shape_for("ClusterInstanceType")
+    assert set(shape.enum) <= hyperpod_type_names()

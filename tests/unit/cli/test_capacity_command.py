@@ -12,6 +12,7 @@ from typing import Any
 
 import boto3
 import pytest
+import yaml
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError, ReadTimeoutError
@@ -27,6 +28,7 @@ from cdk_gpu_clusters_stacks.offers import (
     CapacityRequest,
     Market,
     NoCredentials,
+    blocks_in,
     ec2_clients,
     search_market,
     watch_blocks,
@@ -558,3 +560,108 @@ def test_durations_that_are_not(duration: str, capsys: pytest.CaptureFixture[str
     error = capsys.readouterr().err
     assert "GPU-OFFER-001" in error
     assert "GPU-OFFER-002" in error
+
+
+# ----- offerings of several segments (EC2 API model of botocore 1.44.5; the installed one may not know them)
+
+SEGMENTS: list[dict[str, Any]] = [
+    {**block("", "100000.00"), "InstanceCount": 8},
+    {**block("", "150000.00", zone="us-east-1b"), "InstanceCount": 8, "StartDate": START + timedelta(days=14)},
+]
+SEGMENTED: dict[str, Any] = {
+    "CapacityBlockOfferingId": "cb-seg",
+    "UpfrontFee": "250000.00",
+    "CurrencyCode": "USD",
+    "CapacityBlockOfferingSegments": [
+        {**SEGMENTS[1], "EndDate": START + timedelta(days=28)},
+        SEGMENTS[0],
+    ],
+}
+
+
+class NewerEc2:
+    """EC2 as a newer service model describes it."""
+
+    def __init__(self, reservations: list[dict[str, Any]]) -> None:
+        self._reservations = reservations
+
+    def __call__(self, _region: str) -> NewerEc2:
+        return self
+
+    def get_paginator(self, _method: str) -> NewerEc2:
+        return self
+
+    def paginate(self, **_asked: Any) -> Iterator[dict[str, Any]]:
+        yield {"CapacityBlockOfferings": [SEGMENTED]}
+
+    def purchase_capacity_block(self, **_asked: Any) -> dict[str, Any]:
+        first, *_ = self._reservations
+        return {"CapacityReservation": first, "CapacityReservations": self._reservations}
+
+
+def reservation_of(number: int, segment: dict[str, Any]) -> dict[str, Any]:
+    same = {key: segment[key] for key in ("InstanceType", "AvailabilityZone", "StartDate", "EndDate")}
+    return {
+        "CapacityReservationId": f"cr-0123456789abcdef{number}",
+        "TotalInstanceCount": segment["InstanceCount"],
+        "State": "scheduled",
+        **same,
+    }
+
+
+def test_the_segments_of_an_offering_are_shown_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks, problems = blocks_in(WISH, "us-east-1", NewerEc2([]))
+    assert not problems
+    capacity.write_blocks(blocks)
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert "2 segments" in lines[0]
+    assert ["us-east-1a" in lines[1], "us-east-1b" in lines[2]] == [True, True]
+    (offer,) = blocks
+    assert offer.price_per_instance_hour == Decimal(250000) / (8 * 336 * 2)
+
+
+def test_a_block_of_segments_becomes_a_fleet_for_each_reservation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = SEGMENTED["CapacityBlockOfferingSegments"][::-1]
+    clients = NewerEc2([reservation_of(0, first), reservation_of(1, {**second, "AvailabilityZone": "us-east-1a"})])
+    monkeypatch.setattr(capacity, "_clients", lambda _profile, **_: clients)
+    asked = ["cb-seg", *ASKED, "--regions", "us-east-1", "--yes", "--max-price", "250000"]
+    assert run_buy(asked) == 0
+    out = capsys.readouterr()
+    assert "bought cr-0123456789abcdef1" in out.err
+    text = out.out[out.out.index("network:") :]
+    lines = "name: llama\nregion: us-east-1\n" + text
+    fleets = read_fleets(lines)
+    assert [fleet["capacity"]["capacity_block"] for fleet in fleets.values()] == [
+        "cr-0123456789abcdef0",
+        "cr-0123456789abcdef1",
+    ]
+
+
+def test_a_segment_in_another_zone_is_for_another_cluster(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = SEGMENTED["CapacityBlockOfferingSegments"][::-1]
+    monkeypatch.setattr(
+        capacity,
+        "_clients",
+        lambda _profile, **_: NewerEc2([reservation_of(0, first), reservation_of(1, second)]),
+    )
+    assert run_buy(["cb-seg", *ASKED, "--regions", "us-east-1", "--yes", "--max-price", "250000"]) == 0
+    out = capsys.readouterr().out
+    assert list(read_fleets(out[out.index("network:") :])) == ["workers"]
+    assert "# in us-east-1b, for another cluster:         capacity_block: cr-0123456789abcdef1" in out
+
+
+def run_buy(arguments: list[str]) -> int:
+    try:
+        main(["capacity", "buy", *arguments])
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+    return 0
+
+
+def read_fleets(text: str) -> dict[str, Any]:
+    fleets: dict[str, Any] = yaml.safe_load(text)["training"]["fleets"]
+    return fleets

@@ -49,6 +49,58 @@ def test_the_file_is_made_where_there_is_none(
     assert (tmp_path / "cdk.context.json").exists()
 
 
+def cluster_file(folder: Path, text: str) -> Path:
+    file = folder / "cluster.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_a_cluster_file_has_its_images_pinned_and_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nodes = (
+        "instance_type: p5.48xlarge, nodes: 2, capacity: { reservation: cr-0123456789abcdef0, placement_group: none }"
+    )
+    text = f"""# Ours.
+version: 1
+name: lab
+region: us-east-1
+network: {{ availability_zone: us-east-1a }}
+training:
+  fleets:
+    first: {{ {nodes} }}   # as AWS has it
+    second: {{ {nodes} }}
+    own: {{ {nodes}, image: {{ id: ami-0fedcba9876543210 }} }}
+    newest: {{ {nodes}, image: {{ os: ubuntu-24.04 }} }}
+"""
+    file = cluster_file(tmp_path, text)
+    asked = []
+
+    class Ssm:
+        def get_parameter(self, Name: str) -> dict[str, dict[str, str]]:  # noqa: N803 - boto3's
+            asked.append(Name)
+            return {"Parameter": {"Value": "ami-0aaaaaaaaaaaaaaaa"}}
+
+    monkeypatch.setattr(boto3, "client", lambda _service, region_name: {"us-east-1": Ssm()}[region_name])
+    assert main(["pin-image", str(file)]) == 0
+    [parameter] = asked
+    assert parameter.startswith("/aws/service/deeplearning/ami/x86_64/")
+    written = json.loads((tmp_path / "cdk.context.json").read_text())
+    assert written == {image_context_key("us-east-1", parameter): "ami-0aaaaaaaaaaaaaaaa"}
+    assert capsys.readouterr().out.count(" is pinned to ") == 1
+    assert file.read_text() == text
+
+
+def test_a_region_that_is_not_the_files_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = cluster_file(
+        tmp_path, "version: 1\nname: lab\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
+    )
+    assert main(["pin-image", "--region", "us-west-2", str(file)]) == 2
+    assert main(["pin-image", PARAMETER]) == 2
+    assert "give --region" in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("account")
 def test_a_missing_parameter_is_one_line_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

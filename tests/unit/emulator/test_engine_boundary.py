@@ -14,8 +14,10 @@ PRIVATE = {
     "_RESOURCE_HANDLERS",
     "_delete_predecessor",
     "_evaluate_conditions",
+    "_extract_deps",
     "_property_recreation",
     "_resolve_refs",
+    "_topological_sort",
 }
 
 

@@ -12,7 +12,7 @@ from cdk_gpu_clusters.fleet.plan import BLOCK_DRAIN_SECONDS, SPOT_DRAIN_SECONDS,
 from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS, PROFILES
 from cdk_gpu_clusters.fleet.request import Field, FleetRequest, ImageRequest, ReservationFacts, SubnetFacts
 from cdk_gpu_clusters.node.storage import LustreMount
-from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import GroupOrigin, PlacementStrategy
@@ -168,3 +168,32 @@ def test_a_node_mounts_over_efa_only_if_it_has_efa() -> None:
     assert with_efa.lustre_efa is not None
     assert without.lustre_efa is None
     assert (with_efa.launch_hook_name, with_efa.orchestrator) == ("node-ready", "ec2")
+
+
+ENDING = CapacityTerms(kind=CapacityKind.ON_DEMAND, ends_at=datetime(2027, 1, 1, tzinfo=UTC))
+OPEN = CapacityTerms(kind=CapacityKind.ON_DEMAND)
+
+
+@pytest.mark.parametrize(
+    ("terms", "bounds", "least", "fewest"),
+    [
+        (RESERVED, (4, 4), 0, 4),  # or no operator could set less than 4, and each deployment would set 4
+        (RESERVED, (2, 4), 2, 2),
+        (ENDING, (4, 4), 0, 4),
+        (ENDING, (2, 4), 0, 2),  # or a deployment after the end would launch 2
+        (OPEN, (4, 4), 4, 4),
+        (OPEN, (2, 4), 2, 2),
+    ],
+)
+def test_the_template_has_no_least_size_that_a_state_machine_would_fight(
+    terms: CapacityTerms, bounds: tuple[int, int], least: int, fewest: int
+) -> None:
+    plan = plan_fleet(replace(TRAINERS, minimum=bounds[0], maximum=bounds[1], terms=terms))
+    assert (plan.minimum, plan.fewest) == (least, fewest)
+
+
+def test_the_fewest_nodes_are_those_of_the_smallest_block() -> None:
+    end = datetime(2027, 1, 1, tzinfo=UTC)
+    blocks = tuple(BlockTerms(reservation_id=f"cr-{nodes}", ends_at=end, node_count=nodes) for nodes in (2, 4))
+    terms = CapacityTerms(kind=CapacityKind.CAPACITY_BLOCK, blocks=blocks, ends_at=end)
+    assert plan_fleet(replace(TRAINERS, minimum=4, maximum=4, terms=terms)).fewest == 2

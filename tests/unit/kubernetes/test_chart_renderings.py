@@ -105,6 +105,7 @@ def test_a_summary_keeps_what_decides_where_pods_run() -> None:
         {
             "kind": "DaemonSet",
             "name": "n",
+            "resources": {},
             "images": ["quay.io/a/b:1"],
             "variables": {"NODE_LABEL": "x"},
             "nodeSelector": {"a": "b"},

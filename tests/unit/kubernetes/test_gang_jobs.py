@@ -12,7 +12,7 @@ from cdk_gpu_clusters.errors import ConfigError, Severity
 from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job
 from cdk_gpu_clusters.kubernetes.gpu_pod import allocatable
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
-from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
 from cdk_gpu_clusters.kubernetes.torchrun import check_torchrun, torchrun_job
 from kubernetes_pools import (
     MIXED,
@@ -299,3 +299,13 @@ def test_the_nccl_test_has_no_image_for_arm() -> None:
     assert nccl_test(pool_of("p6e-gb200.36xlarge"), image=IMAGE)
     with pytest.raises(ConfigError, match="GPU-INF-006"):
         nccl_test(trainers(), image="https://no")
+
+
+@pytest.mark.parametrize(("of_pool", "of_job", "seconds"), [(90, None, 90), (480, None, 480), (480, 30, 30)])
+def test_pods_have_the_time_that_the_end_of_their_node_leaves(of_pool: int, of_job: int | None, seconds: int) -> None:
+    pool = node_pool("blocks", instance_type="p5.48xlarge", node_count=2, grace_period_seconds=of_pool)
+    job = torchrun_job(
+        "llama", pool, node_count=2, image="i:v1", command=["train.py"], grace_period_seconds=of_job, queue=None
+    )
+    (pod,) = pod_specs(job)
+    assert pod["terminationGracePeriodSeconds"] == seconds

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cdk_gpu_clusters.catalogue import instance_types
-from cdk_gpu_clusters.errors import ConfigError
+from cdk_gpu_clusters.errors import ConfigError, Severity
 from cdk_gpu_clusters.kubernetes.gpu_pod import allocatable
 from cdk_gpu_clusters.kubernetes.model_deployment import (
     ServerScaling,
@@ -18,7 +18,7 @@ from cdk_gpu_clusters.kubernetes.model_deployment import (
     prometheus_adapter_rule,
 )
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
-from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
+from cdk_gpu_clusters.kubernetes.multi_node_model import check_efa_image, multi_node_model
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.rules.mig import MigStrategy
 from kubernetes_pools import (
@@ -91,15 +91,38 @@ def test_every_type_runs_one_server_on_each_device() -> None:
             assert deploy(pool_of(name), ServerPod(image="s:v1"))["Deployment"]["spec"]["replicas"] == 2 * count, name
 
 
-def test_a_new_version_needs_no_gpu_beside_those_in_use() -> None:
-    for pool, at_once in ((pool_of("g6e.48xlarge"), 4), (pool_of("g6e.xlarge", node_count=1), 1)):
-        found = deploy(pool)
-        strategy = found["Deployment"]["spec"]["strategy"]
-        assert strategy == {
-            "type": "RollingUpdate",
-            "rollingUpdate": {"maxSurge": 0, "maxUnavailable": at_once},
-        }
-        assert found["PodDisruptionBudget"]["spec"]["maxUnavailable"] == at_once
+def at_once(share: str, pods: int, *, rounded_up: bool) -> int:
+    """Pods that may be unavailable: a Deployment rounds down, to one at least, a PodDisruptionBudget rounds up.
+
+    Source: kubernetes/kubernetes, pkg/controller/deployment/util, ResolveFenceposts, and pkg/controller/disruption,
+    getExpectedPodCount.
+    """
+    percent = int(share.removesuffix("%"))
+    return -(-percent * pods // 100) if rounded_up else max(1, percent * pods // 100)
+
+
+@pytest.mark.parametrize("present", [1, 4, 8, 16])
+def test_a_new_version_takes_a_quarter_of_the_present_servers_and_no_gpu_beside(present: int) -> None:
+    found = deploy(pool_of("g6e.48xlarge"), scaling=ServerScaling())
+    strategy = found["Deployment"]["spec"]["strategy"]
+    assert strategy["rollingUpdate"]["maxSurge"] == 0
+    assert at_once(strategy["rollingUpdate"]["maxUnavailable"], present, rounded_up=False) == max(1, present // 4)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4, 7, 16])
+@pytest.mark.parametrize("max_unavailable", [1, 2, 5])
+@pytest.mark.parametrize(("type_name", "devices"), [("g6e.48xlarge", 1), ("g6e.48xlarge", 4), ("g6e.xlarge", 1)])
+def test_an_update_empties_full_nodes_although_evicted_servers_have_no_other_place(
+    nodes: int, max_unavailable: int, type_name: str, devices: int
+) -> None:
+    pool = pool_of(type_name, node_count=nodes, max_unavailable=max_unavailable)
+    found = deploy(pool, devices_per_server=devices)
+    servers: int = found["Deployment"]["spec"]["replicas"]
+    # What is evicted stays Pending, because every other node is full: the budget must cover all of it.
+    evicted = servers // nodes * min(max_unavailable, nodes)
+    budget = at_once(found["PodDisruptionBudget"]["spec"]["maxUnavailable"], servers, rounded_up=True)
+    assert budget >= evicted
+    assert budget <= max(evicted + servers // 50 + 1, -(-servers // 4))
 
 
 def test_probes_wait_for_the_model_and_ask_its_own_path() -> None:
@@ -159,6 +182,12 @@ def test_weights_come_from_s3_by_a_volume_of_their_own() -> None:
     claim = objects[1]["metadata"]["name"]
     assert pod["volumes"] == [{"name": "weights", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}]
     assert pod["containers"][0]["volumeMounts"] == [{"name": "weights", "mountPath": "/weights", "readOnly": True}]
+
+
+def test_a_model_that_its_gpus_do_not_hold_is_refused() -> None:
+    server = replace(VLLM, command=["--model", "/fsx/llama-3.3-70b", "--tensor-parallel-size", "4"])
+    with pytest.raises(ConfigError, match=r"GPU-INF-027.*--max-model-len 32768"):
+        deploy(pool_of("g6e.48xlarge"), server, devices_per_server=4)
 
 
 def test_secrets_are_named_and_never_told() -> None:
@@ -261,6 +290,21 @@ def large(pool: NodePool | None = None, server: ServerPod = VLLM, **given: Any) 
     return multi_node_model("large", pool or trainers(), server, **{"nodes_per_server": 2, **given})
 
 
+@pytest.mark.parametrize(
+    ("image", "warned"),
+    [
+        ("vllm/vllm-openai:v0.21.0", True),
+        ("docker.io/vllm/vllm-openai@sha256:" + 64 * "0", True),
+        ("public.ecr.aws/deep-learning-containers/vllm:0.29-gpu", False),
+        ("registry.example/team/vllm-openai:with-efa", False),
+    ],
+)
+def test_the_image_of_the_vllm_project_uses_no_efa(image: str, warned: bool) -> None:
+    found = check_efa_image(trainers(), image)
+    assert [(one.id, one.severity) for one in found] == [("GPU-K8S-023", Severity.WARNING)] * warned
+    assert not check_efa_image(pool_of("g6e.48xlarge", efa=False), image)
+
+
 def test_a_model_over_two_nodes_is_a_group_of_two_whole_nodes() -> None:
     objects = large()
     check_everywhere(objects)
@@ -285,8 +329,9 @@ def test_vllm_learns_how_the_model_is_split_and_who_leads() -> None:
         *("--nnodes", "2"),
         *("--node-rank", "$(LWS_WORKER_INDEX)"),
         *("--master-addr", "$(LWS_LEADER_ADDRESS)"),
+        *("--shutdown-timeout", "295"),
     ]
-    assert worker == [*leader, "--headless"]
+    assert worker == [*leader[:-2], "--headless", *leader[-2:]]
 
 
 def test_clients_reach_leaders_alone_under_a_name_that_the_set_does_not_take() -> None:

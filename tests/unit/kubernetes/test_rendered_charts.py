@@ -167,3 +167,50 @@ def test_kueue_reads_our_configuration_and_adds_its_certificates() -> None:
     written = yaml.safe_load(release.values["managerConfig"]["controllerManagerConfigYaml"])
     assert {key: read[key] for key in written} == written
     assert set(read) - set(written) == {"internalCertManagement"}
+
+
+def _of_system_nodes(release: ChartRelease) -> list[Workload]:
+    """Deployments that no label ties to nodes with devices."""
+    return [one for one in rendering(release)["workloads"] if one["kind"] == "Deployment" and "nodeSelector" not in one]
+
+
+def test_controllers_ask_for_what_the_catalogue_says() -> None:
+    parts = {
+        "nvidia-device-plugin-node-feature-discovery-master": "nfd-master",
+        "nvidia-device-plugin-node-feature-discovery-gc": "nfd-gc",
+        "jobset-controller": "jobset",
+        "lws-controller-manager": "lws",
+        "kueue-controller-manager": "kueue",
+    }
+    found = {one["name"]: one for case in cases()["every kind of node"] for one in _of_system_nodes(case)}
+    assert set(parts) <= set(found)
+    for name, part in parts.items():
+        row, (resources,) = kubernetes.system_pods(part), found[name]["resources"].values()
+        requested = {key: int(quantity(value)) for key, value in resources["requests"].items()}
+        assert requested == {"cpu": row.cpu_millicores, "memory": row.memory_mib}, name
+        assert found[name]["replicas"] == row.replicas, name
+    # What is installed on request asks for nothing.
+    assert not any(found[name]["resources"] for name in found.keys() - parts.keys())
+
+
+def quantity(text: str) -> float:
+    """Millicores of CPU, or MiB of memory."""
+    for unit, factor in (("m", 1.0), ("Mi", 1.0), ("Gi", 1024.0)):
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * factor
+    return float(text) * 1000
+
+
+def test_queues_survive_the_loss_of_a_system_node() -> None:
+    (queues,) = [one for one in cases()["every kind of node"] if one.name == "kueue"]
+    assert rendering(queues)["kinds"]["PodDisruptionBudget"] == 1
+    (spread,) = queues.values["controllerManager"]["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_the_exporter_has_memory_for_eight_gpus() -> None:
+    (exporter,) = [one for one in cases()["every kind of node"] if one.name == "dcgm-exporter"]
+    (workload,) = rendering(exporter)["workloads"]
+    limits = workload["resources"]["exporter"]["limits"]
+    assert quantity(limits["memory"]) >= 2048
+    assert exporter.values["extraEnv"] == [{"name": "GOMAXPROCS", "value": "2"}]

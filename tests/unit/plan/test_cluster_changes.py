@@ -81,7 +81,32 @@ def test_more_nodes_change_the_group_and_no_template(compare: Compare) -> None:
 
 
 def test_a_block_keeps_its_size_from_deployments(compare: Compare) -> None:
-    assert only(compare("fewer nodes on a block"), GROUP).nodes.startswith("the size of a group on a block is set")
+    comparison = compare("fewer nodes on a block")
+    assert only(comparison, GROUP).nodes == "the next run of the state machine sets the size to what is paid for"
+
+
+def test_a_block_that_is_paid_for_keeps_its_nodes(compare: Compare) -> None:
+    for name in ("fewer nodes on a block", "EKS: fewer nodes on a block"):
+        (finding,) = compare(name).refused
+        assert (finding.id, finding.path, finding.got, finding.allowed) == (
+            "GPU-SPEC-042",
+            "training.fleets.trainers.nodes",
+            "2",
+            "4",
+        )
+    assert [one.path for one in compare("fewer nodes on one of two blocks").refused] == [
+        "training.fleets.trainers.capacity"
+    ]
+    assert compare("another block").refused == ()
+
+
+def test_another_list_of_blocks_says_what_it_does_to_the_nodes(compare: Compare) -> None:
+    machine = "AWS::StepFunctions::StateMachine"
+    assert "launched when it runs" in only(compare("a second block"), machine).nodes
+    assert "until the new end" in only(compare("later end of the second block"), machine).nodes
+    removed = only(compare("a block of two removed"), machine).nodes
+    assert "cr-0123456789abcdef0, which leaves the file" in removed
+    assert "remove a block when it is over" in removed
 
 
 def test_a_fleet_that_leaves_the_file_goes_on_running(compare: Compare) -> None:
@@ -225,3 +250,20 @@ def test_values_that_take_effect_belong_to_keys_that_declare(name: str, load: Lo
                 key, resource = value if isinstance(value, tuple) else (value, None)
                 if resource is not None and key in declared:
                     assert declared[key].reaches(resource), value
+
+
+def test_a_plan_shows_each_block_and_counts_their_node_hours(load: Load) -> None:
+    """Two blocks of half of the nodes for two weeks each: as many node-hours as all nodes in two weeks."""
+    text = sides("a second block")[1].replace(
+        "nodes: 4\n      capacity: { capacity_blocks", "nodes: 8\n      capacity: { capacity_blocks"
+    )
+    text = text.replace("ends_at: 2026-12-15T11:30Z }", "ends_at: 2026-12-15T11:30Z, nodes: 4 }")
+    cluster = load(text)
+    fleet = report_fleet(planned_fleets(cluster)[0], cluster)
+    assert fleet.capacity.words == "2 Capacity Blocks cr-0123456789abcdef0, cr-0fedcba9876543210"
+    assert [(one.nodes, one.starts_at, one.drains_at) for one in fleet.capacity.blocks] == [
+        (4, "2026-12-01T11:30Z", "2026-12-15T10:50Z"),
+        (4, "2026-12-15T11:30Z", "2026-12-29T10:50Z"),
+    ]
+    assert (fleet.capacity.drains_at, fleet.capacity.hours) == ("2026-12-29T10:50Z", 14 * 24)
+    assert fleet.cost.run_hours == fleet.capacity.hours

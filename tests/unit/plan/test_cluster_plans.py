@@ -119,6 +119,28 @@ def test_a_type_without_efa_has_one_plain_interface(plan: Plan) -> None:
     assert [len(card.interfaces) for card in network.cards] == [1]
 
 
+@pytest.mark.parametrize(
+    ("image", "words", "advised"),
+    [
+        ("", "moves at a deployment unless `gpu-clusters pin-image` has pinned it", True),
+        (", image: { os: al2023 }", "moves at a deployment, and", False),
+        (", image: { os: al2023, pinned: true }", "; pinned", False),
+        (", image: { id: ami-0123456789abcdef0 }", "; pinned", False),
+    ],
+)
+def test_what_becomes_of_the_image_is_said(plan: Plan, image: str, words: str, advised: bool) -> None:
+    text = " ".join(plan_text(plan(f"instance_type: p5.48xlarge, nodes: 2, capacity: spot{image}")).split())
+    assert words in text
+    assert ("GPU-AMI-102" in text) is advised
+
+
+def test_the_cache_of_model_servers_is_shown(plan: Plan) -> None:
+    server = "{ image: vllm/vllm-openai:v0.11.0, cache_path: /scratch/cache }"
+    fleet = f"{{ instance_type: g6.12xlarge, nodes: 2, server: {server}, load_balancer: {{ plain_http: true }} }}"
+    text = plan_text(plan(rest=f"inference: {{ fleets: {{ chat: {fleet} }} }}\n"))
+    assert "cache at /scratch/cache, on the local disks" in text
+
+
 def test_efa_that_is_switched_off_is_told(plan: Plan) -> None:
     made = plan("instance_type: p5.48xlarge, nodes: 1, capacity: spot, efa: false")
     assert made.fleets[0].node.network.hardware_efa_gbps == 3200

@@ -153,11 +153,11 @@ def test_a_node_shows_its_devices_to_kubernetes(
     ("more", "desired", "says"),
     [
         ("nodes: 3", 3, "a fixed size"),
-        ("min_nodes: 0, max_nodes: 3", None, "an autoscaler of the cluster's"),
-        (f"nodes: 3, capacity: {BLOCK}", None, "eks:UpdateNodegroupConfig"),
+        ("min_nodes: 0, max_nodes: 3", 0, "an autoscaler of the cluster's"),
+        (f"nodes: 3, capacity: {BLOCK}", 3, "eks:UpdateNodegroupConfig"),
     ],
 )
-def test_somebody_grows_each_group(plan: Callable[..., ClusterPlan], more: str, desired: int | None, says: str) -> None:
+def test_somebody_grows_each_group(plan: Callable[..., ClusterPlan], more: str, desired: int, says: str) -> None:
     group = group_of(plan(f"instance_type: p5.48xlarge, {more}"))
     assert group.desired_nodes == desired
     assert says in group.grown_by

@@ -109,6 +109,19 @@ def _pages(client: Any, operation: str) -> Iterator[Any]:
     yield {keys[0]: [item]}
 
 
+# Calls with pages that botocore has no paginator for, and the list in their answers.
+TOKENS_ALONE = {"STATUS_CHECKS": "ApplicationStatusChecks", "STATUS_CHECK_TARGETS": "Associations"}
+
+
+@pytest.mark.parametrize(("name", "key"), TOKENS_ALONE.items())
+def test_pages_without_a_paginator_are_read(name: str, key: str) -> None:
+    one = CALLS[name]
+    pages = iter([{key: [{}], "NextToken": "next"}, {key: [{}]}])
+    aws = healthy().but(**{f"{one.service}.{one.operation}": lambda _: next(pages)})
+    assert ask(aws, one)[key] == [{}, {}]
+    assert [asked.parameters.get("NextToken") for asked in aws.asked] == [None, "next"]
+
+
 PAGED = [name for name, one in CALLS.items() if one.service != "logs"]
 
 
@@ -121,12 +134,15 @@ def test_every_page_is_read(name: str) -> None:
         assert name in {
             *("CALLER", "REGIONS", "ZONES", "PLACEMENT_GROUPS", "VPC_ATTRIBUTE", "ADDRESSES"),
             *("QUOTA", "DEFAULT_QUOTA", "PARAMETER", "SECRET", "BUCKET", "KEY", "ROLE", "CERTIFICATE"),
-            *("USER", "EKS_CLUSTER"),
+            *("USER", "EKS_CLUSTER", "EKS_ADD_ON", "EBS_KEY", "KEY_POLICY", *TOKENS_ALONE),
         }, "AWS answers these whole"
         return
     pages = _pages(client, one.operation)
     aws = aws.but(**{f"{one.service}.{one.operation}": lambda _: next(pages)})
-    required = {"ecr": {"repositoryName": "models"}}.get(one.service, {})
+    required = {
+        "CONTAINER_IMAGE": {"repositoryName": "models"},
+        "POD_IDENTITIES": {"clusterName": "research"},
+    }.get(name, {})
     answer = ask(aws, one, **required)
     assert [len(items) for items in answer.values() if isinstance(items, list) and items] == [2]
     assert len(aws.asked) == 2
@@ -273,6 +289,7 @@ def test_a_whole_region_that_is_off_fails_one_check_and_leaves_the_others_open()
     assert {check for check, outcome in outcomes.items() if outcome == "pass"} == {
         "GPU-PRE-001",
         "GPU-PRE-002",
+        "GPU-PRE-060",
     }
 
 

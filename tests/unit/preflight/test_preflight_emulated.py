@@ -15,7 +15,7 @@ from preflight_account import NOW, spec_of
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
 # moto 5.2.5 has no answer to these: DescribeCapacityReservations, and all quotas but those of `vpc`.
-NOT_EMULATED = {"GPU-PRE-031", "GPU-PRE-033", "GPU-PRE-045"}
+NOT_EMULATED = {"GPU-PRE-031", "GPU-PRE-033", "GPU-PRE-045", "GPU-PRE-133", "GPU-PRE-171"}
 
 CLUSTER = """
 version: 1

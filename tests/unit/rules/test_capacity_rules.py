@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import botocore.session
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.rules.capacity import (
+    BlockTerms,
     CapacityKind,
     CapacityTerms,
     PlacementUse,
+    TargetCapacityType,
+    capacity_windows,
     decide_capacity,
     parse_instant,
 )
-from cdk_gpu_clusters.rules.capacity_checks import check_capacity, check_new_reservation
+from cdk_gpu_clusters.rules.capacity_checks import MAX_BLOCKS_TOGETHER, check_capacity, check_new_reservation
 from cdk_gpu_clusters.rules.interfaces import check_efa_unused
+from cdk_gpu_clusters.rules.node_group import check_block_of_group
 from cdk_gpu_clusters.rules.placement import (
     PlacementStrategy,
     check_efa_together,
@@ -69,8 +75,8 @@ def test_each_row_of_the_capacity_table(
     assert decision.targets_reservation is targets
     assert decision.placement is placement
     expected_drain = None if drain_minutes is None else timedelta(minutes=drain_minutes)
-    assert decision.drain_before_end == expected_drain
-    assert decision.size_changes_after_deploy is kind.is_block
+    (window,) = capacity_windows(terms(kind), 4)
+    assert window.drain_at == (None if expected_drain is None else END - expected_drain)
     assert decision.terminates_before_launch is kind.is_reserved
     assert decision.placement_reason
 
@@ -290,3 +296,114 @@ def test_a_strategy_that_the_type_lacks_is_refused() -> None:
 @pytest.mark.parametrize(("count", "expected"), [(1, set()), (7, set()), (0, {"GPU-PLC-002"}), (8, {"GPU-PLC-002"})])
 def test_partition_counts(count: int, expected: set[str]) -> None:
     assert found(check_partition_count(count)) == expected
+
+
+def _blocks(*spans: tuple[int, int], nodes: int | None = None) -> CapacityTerms:
+    """Blocks of days of December."""
+    blocks = tuple(
+        BlockTerms(
+            reservation_id=f"cr-{number:017x}",
+            starts_at=datetime(2026, 12, first, 11, 30, tzinfo=UTC),
+            ends_at=datetime(2026, 12, last, 11, 30, tzinfo=UTC),
+            node_count=nodes,
+        )
+        for number, (first, last) in enumerate(spans)
+    )
+    return CapacityTerms(kind=CapacityKind.CAPACITY_BLOCK, blocks=blocks, ends_at=max(one.ends_at for one in blocks))
+
+
+def _twice(terms: CapacityTerms) -> CapacityTerms:
+    """The id of the first block for all."""
+    first = terms.blocks[0].reservation_id
+    return replace(terms, blocks=tuple(replace(one, reservation_id=first) for one in terms.blocks))
+
+
+@pytest.mark.parametrize(
+    ("terms", "ids"),
+    [
+        (_blocks((1, 8), (8, 15)), []),
+        (_blocks((1, 8), (10, 15)), []),
+        (_blocks((1, 8), (7, 15)), ["GPU-CAP-041"]),
+        (_blocks((1, 8), (7, 15), nodes=2), []),
+        (_blocks((1, 8), (2, 8), (3, 8), nodes=2), ["GPU-CAP-041"]),
+        (_blocks((8, 1)), ["GPU-CAP-004"]),
+        (_blocks(*((day, day + 1) for day in range(1, 22))), ["GPU-CAP-042"]),
+        (_blocks(*[(1, 8)] * 2, nodes=65), ["GPU-CAP-041", "GPU-CAP-041", "GPU-CAP-013"]),
+        (_twice(_blocks((1, 8), (8, 15))), ["GPU-CAP-042"]),
+    ],
+)
+def test_a_fleet_holds_all_blocks_that_run_together(terms: CapacityTerms, ids: list[str]) -> None:
+    found = check_capacity(terms, instance_type("p5.48xlarge"), node_count=4)
+    assert [finding.id for finding in found] == ids
+
+
+_Type = TargetCapacityType
+
+
+@pytest.mark.parametrize(
+    ("order", "changes", "ids"),
+    [
+        ((_Type.ON_DEMAND_RESERVATION, _Type.INTERRUPTIBLE_RESERVATION), {}, []),
+        ((_Type.ON_DEMAND_RESERVATION, _Type.ON_DEMAND), {}, []),
+        ((_Type.CAPACITY_BLOCK,), {"ends_at": END}, []),
+        ((_Type.CAPACITY_BLOCK,), {}, ["GPU-CAP-001"]),
+        ((_Type.ON_DEMAND, _Type.ON_DEMAND_RESERVATION), {}, ["GPU-CAP-043"]),
+        ((_Type.ON_DEMAND,), {}, ["GPU-CAP-043"]),
+        ((_Type.ON_DEMAND_RESERVATION, _Type.ON_DEMAND_RESERVATION), {}, ["GPU-CAP-043"]),
+    ],
+)
+def test_a_segment_has_reservations_first(order: tuple[_Type, ...], changes: dict[str, Any], ids: list[str]) -> None:
+    requested = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=GROUP_ARN, segment=order, **changes)
+    found = check_capacity(requested, instance_type("p5.48xlarge"), node_count=4)
+    assert [finding.id for finding in found] == ids
+
+
+def test_a_segment_with_blocks_is_for_types_that_are_sold_so_and_drains_as_early_as_a_block() -> None:
+    requested = CapacityTerms(
+        kind=CapacityKind.RESERVATION, reservation_group_arn=GROUP_ARN, segment=(_Type.CAPACITY_BLOCK,), ends_at=END
+    )
+    assert [one.id for one in check_capacity(requested, instance_type("g6.xlarge"))] == ["GPU-CAP-003"]
+    (window,) = capacity_windows(requested, 4)
+    assert window.drain_at == END - timedelta(minutes=40)
+    assert check_block_of_group(requested)[0].id == "GPU-EKS-040"
+
+
+def test_one_call_groups_all_blocks_that_run_together() -> None:
+    """GroupResources takes as many ARNs as the service model says."""
+    shape = botocore.session.get_session().get_service_model("resource-groups").shape_for("ResourceArnList")
+    assert shape.metadata["max"] == MAX_BLOCKS_TOGETHER
+    most, more = (
+        check_capacity(_blocks(*[(1, 8)] * count, nodes=1), instance_type("p5.48xlarge"), node_count=20)
+        for count in (MAX_BLOCKS_TOGETHER, MAX_BLOCKS_TOGETHER + 1)
+    )
+    assert most == []
+    assert {finding.id for finding in more} == {"GPU-CAP-042"}
+    assert more[0].path == "capacity_blocks[0]"
+
+
+def test_capacity_with_an_end_is_drained_before_it() -> None:
+    """Nodes that outlive a reservation are billed on demand."""
+    end = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
+    for kind, minutes in (
+        (CapacityKind.RESERVATION, 15),
+        (CapacityKind.ON_DEMAND, 15),
+        (CapacityKind.CAPACITY_BLOCK, 40),
+    ):
+        (window,) = capacity_windows(CapacityTerms(kind=kind, ends_at=end), 4)
+        assert window.drain_at == end - timedelta(minutes=minutes)
+    (window,) = capacity_windows(CapacityTerms(kind=CapacityKind.RESERVATION), 4)
+    assert window.drain_at is None
+
+
+@pytest.mark.parametrize(("seconds", "minutes"), [(300, 15), (600, 15), (601, 16), (7200, 125)])
+def test_a_long_drain_begins_early_enough(seconds: int, minutes: int) -> None:
+    """Or the nodes of a reservation would go on at the on-demand price; a block has a check instead (GPU-FLT-007)."""
+    end = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
+    for kind in (CapacityKind.RESERVATION, CapacityKind.SPOT, CapacityKind.ON_DEMAND):
+        (window,) = capacity_windows(CapacityTerms(kind=kind, ends_at=end), 4, drain_timeout_seconds=seconds)
+        assert window.drain_at is not None
+        assert timedelta(minutes=minutes - 1) < end - window.drain_at <= timedelta(minutes=minutes)
+    (window,) = capacity_windows(
+        CapacityTerms(kind=CapacityKind.CAPACITY_BLOCK, ends_at=end), 4, drain_timeout_seconds=seconds
+    )
+    assert window.drain_at == end - timedelta(minutes=40)

@@ -18,6 +18,8 @@ from cdk_gpu_clusters.rules.checkpoints import (
         ("use1-dfw2-az1", "llama", []),
         (None, "llama", []),
         ("us-east-1a", None, ["GPU-CKP-001"]),
+        ("use1-az3", None, ["GPU-CKP-005"]),
+        ("use1-dfw2-az1", None, []),
         ("use1-az4", "Llama", ["GPU-CKP-002"]),
         ("use1-az4", "-llama", ["GPU-CKP-002"]),
         ("use1-az4", "lla.ma", ["GPU-CKP-002"]),

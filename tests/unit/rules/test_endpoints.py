@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdk_gpu_clusters.rules.endpoints import (
-    GATEWAY_ENDPOINTS,
     NetworkFeature,
     check_endpoints,
     endpoints_for,
+    gateways_for,
     reasons_for,
 )
 
@@ -52,10 +52,12 @@ def test_more_features_never_need_fewer_endpoints(features: set[NetworkFeature],
     assert set(endpoints_for(features)) <= set(endpoints_for(features | more))
 
 
-@given(features=FEATURES, present=st.sets(st.sampled_from([*endpoints_for(NetworkFeature), *GATEWAY_ENDPOINTS])))
+@given(
+    features=FEATURES, present=st.sets(st.sampled_from([*endpoints_for(NetworkFeature), *gateways_for(NetworkFeature)]))
+)
 def test_what_is_missing_is_what_is_needed_and_not_there(features: set[NetworkFeature], present: set[str]) -> None:
     findings = check_endpoints(features, present)
-    missing = {*endpoints_for(features), "s3"} - present
+    missing = {*endpoints_for(features), *gateways_for(features)} - present
     assert {finding.id for finding in findings} <= {"GPU-NET-121"}
     assert {finding.fix.split()[-1] for finding in findings} == missing
 
@@ -63,3 +65,11 @@ def test_what_is_missing_is_what_is_needed_and_not_there(features: set[NetworkFe
 def test_s3_is_always_needed_and_is_a_gateway() -> None:
     (finding,) = check_endpoints([], [])
     assert finding.fix == "add the gateway endpoint s3"
+
+
+def test_directory_buckets_have_a_gateway_of_their_own() -> None:
+    """Amazon S3 user guide, "Networking for directory buckets": com.amazonaws.<region>.s3express, of type Gateway."""
+    assert endpoints_for([NetworkFeature.S3_EXPRESS]) == ()
+    assert gateways_for([NetworkFeature.S3_EXPRESS]) == ("s3", "s3express")
+    (finding,) = check_endpoints([NetworkFeature.S3_EXPRESS], ["s3"])
+    assert finding.fix == "add the gateway endpoint s3express"

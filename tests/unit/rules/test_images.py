@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from cdk_gpu_clusters.catalogue import Architecture, InstanceType, instance_type, instance_types
 from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem, images_for
 from cdk_gpu_clusters.errors import ConfigError, Severity, errors_in
-from cdk_gpu_clusters.rules.images import check_image, check_image_id, choose_image, parameter_name
+from cdk_gpu_clusters.rules.images import (
+    check_image,
+    check_image_id,
+    check_moving_image,
+    choose_image,
+    parameter_name,
+)
 
 DLAMI = "/aws/service/deeplearning/ami"
 NEURON = "/aws/service/neuron/dlami"
@@ -172,3 +178,20 @@ def _has_image(kind: InstanceType) -> bool:
     except ConfigError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("efa", "nodes", "serves", "advised"),
+    [
+        (True, 2, False, True),
+        (True, None, False, True),
+        (True, 1, False, False),
+        (False, 8, False, False),
+        (False, 1, True, True),
+    ],
+)
+def test_an_image_that_moves_is_advised_on_where_nodes_must_be_alike(
+    efa: bool, nodes: int | None, serves: bool, advised: bool
+) -> None:
+    findings = check_moving_image("/images/newest", efa=efa, node_count=nodes, serves_models=serves)
+    assert [(one.id, one.severity) for one in findings] == ([("GPU-AMI-102", Severity.INFO)] if advised else [])

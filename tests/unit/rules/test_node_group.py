@@ -8,7 +8,7 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type, instance_types
 from cdk_gpu_clusters.catalogue.xids import XidClass, xids
-from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms, decide_capacity
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint
 from cdk_gpu_clusters.rules.node_group import (
@@ -23,9 +23,13 @@ from cdk_gpu_clusters.rules.node_group import (
     check_group_taints,
     check_release,
     check_repair,
+    check_replacement,
     check_updates,
     choose_ami_type,
     desired_size,
+    drained_percent,
+    grace_period_seconds,
+    surge_nodes,
     update_strategy,
 )
 
@@ -50,9 +54,31 @@ def test_every_capacity_has_a_type_a_strategy_and_a_size(kind: CapacityKind) -> 
             "ultraserver-block": "CAPACITY_BLOCK",
         }[kind.value]
     )
-    assert (update_strategy(decision) is UpdateStrategy.MINIMAL) == kind.is_reserved
-    assert desired_size(decision, minimum=4, maximum=4) == (None if kind.is_block else 4)
-    assert desired_size(decision, minimum=0, maximum=4) is None
+    assert (update_strategy(decision, instance_type("g6e.xlarge")) is UpdateStrategy.MINIMAL) == kind.is_reserved
+    # Up to two more nodes in each zone would have to be found, and paid for.
+    assert update_strategy(decision, instance_type("p5.48xlarge")) is UpdateStrategy.MINIMAL
+    # EKS empties a group on a block at 40 minutes before its end, EC2 ends nodes from 30; Spot nodes have two minutes.
+    assert grace_period_seconds(decision) == (480 if kind.is_block else 90)
+    assert desired_size(keeps_size=True, minimum=0, maximum=4) == 4
+    assert desired_size(keeps_size=False, minimum=1, maximum=4) == 1
+
+
+@pytest.mark.parametrize(
+    ("strategy", "minimum", "maximum", "at_once", "percent"),
+    [
+        (UpdateStrategy.MINIMAL, 1, 1, 1, 100),
+        (UpdateStrategy.MINIMAL, 3, 3, 1, 34),
+        (UpdateStrategy.MINIMAL, 8, 8, 4, 50),
+        (UpdateStrategy.MINIMAL, 2, 2, 9, 100),
+        (UpdateStrategy.MINIMAL, 1, 4, 1, 100),
+        (UpdateStrategy.DEFAULT, 1, 4, 1, 25),
+        (UpdateStrategy.DEFAULT, 0, 1, 1, 100),
+    ],
+)
+def test_an_update_empties_a_share_of_the_nodes(
+    strategy: UpdateStrategy, minimum: int, maximum: int, at_once: int, percent: int
+) -> None:
+    assert drained_percent(strategy, minimum=minimum, maximum=maximum, max_unavailable=at_once) == percent
 
 
 def test_every_type_gets_the_image_with_its_drivers() -> None:
@@ -97,6 +123,18 @@ def test_an_ultraserver_block_has_no_id_that_eks_takes() -> None:
     assert not check_block_of_group(terms(CapacityKind.CAPACITY_BLOCK))
 
 
+def test_a_group_that_an_autoscaler_sizes_has_no_end() -> None:
+    ends = CapacityTerms(kind=CapacityKind.ON_DEMAND, ends_at=END)
+    assert ids(check_block_of_group(ends, keeps_size=False)) == ["GPU-EKS-051"]
+    assert not check_block_of_group(ends, keeps_size=True)
+    assert not check_block_of_group(CapacityTerms(kind=CapacityKind.ON_DEMAND), keeps_size=False)
+
+
+def test_pods_on_spot_have_no_longer_than_spot_gives_also_with_an_end() -> None:
+    ends = CapacityTerms(kind=CapacityKind.SPOT, ends_at=END)
+    assert grace_period_seconds(decide_capacity(ends, efa=False)) == 90
+
+
 def test_spot_has_no_price_on_eks() -> None:
     priced = CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=3.5)
     assert ids(check_block_of_group(priced)) == ["GPU-EKS-041"]
@@ -131,6 +169,34 @@ def test_taints_stand_once_and_are_not_too_many() -> None:
 @pytest.mark.parametrize(("number", "wrong"), [(0, True), (1, False), (100, False), (101, True)])
 def test_an_update_takes_1_to_100_nodes(number: int, wrong: bool) -> None:
     assert ids(check_updates(number, 16)) == (["GPU-EKS-045"] if wrong else [])
+
+
+@pytest.mark.parametrize("kind", CapacityKind)
+def test_a_deployment_does_not_update_a_group_on_a_block(kind: CapacityKind) -> None:
+    found = check_replacement(terms(kind), None, rolls=True)
+    assert ids(found) == (["GPU-EKS-048"] if kind is CapacityKind.CAPACITY_BLOCK else [])
+    assert not check_replacement(terms(kind), None, rolls=False)
+
+
+@pytest.mark.parametrize("kind", CapacityKind)
+def test_new_nodes_do_not_come_first_in_a_reservation(kind: CapacityKind) -> None:
+    found = check_replacement(terms(kind), UpdateStrategy.DEFAULT, rolls=False)
+    assert [(one.id, one.severity) for one in found] == [("GPU-EKS-049", Severity.WARNING)] * kind.is_reserved
+    assert not check_replacement(terms(kind), UpdateStrategy.MINIMAL, rolls=False)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "zones", "at_once", "more"),
+    # The guide's own example: five zones launch ten nodes for one unavailable node, and 20 for 20.
+    [
+        (UpdateStrategy.DEFAULT, 5, 1, 10),
+        (UpdateStrategy.DEFAULT, 5, 20, 20),
+        (UpdateStrategy.DEFAULT, 1, 1, 2),
+        (UpdateStrategy.MINIMAL, 5, 20, 0),
+    ],
+)
+def test_an_update_adds_nodes(strategy: UpdateStrategy, zones: int, at_once: int, more: int) -> None:
+    assert surge_nodes(strategy, zones=zones, max_unavailable=at_once) == more
 
 
 def test_limits_of_repair() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from cdk_gpu_clusters.catalogue.images import OperatingSystem
 from cdk_gpu_clusters.errors import defined_rules
-from cdk_gpu_clusters.rules.capacity import CapacityKind
+from cdk_gpu_clusters.rules.capacity import CapacityKind, capacity_windows
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
@@ -142,6 +142,50 @@ def test_times_are_utc_however_they_are_written(text: str, tmp_path: Path) -> No
     assert isinstance(capacity, CapacityBlock)
     assert capacity.ends_at == datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
     assert capacity.ends_at.tzinfo is UTC
+
+
+_ENDS = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("{ on_demand: { ends_at: 2026-12-15T11:30Z } }", CapacityKind.ON_DEMAND),
+        ("{ spot: { ends_at: 2026-12-15T11:30Z } }", CapacityKind.SPOT),
+        ("{ reservation: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z }", CapacityKind.RESERVATION),
+        (
+            "{ reservation_group: 'arn:aws:resource-groups:us-east-1:111122223333:group/blocks', ends_at: 2026-12-15T11:30Z }",
+            CapacityKind.RESERVATION,
+        ),
+    ],
+)
+def test_every_kind_of_capacity_can_have_an_end(written: str, kind: CapacityKind, tmp_path: Path) -> None:
+    fleet = one(tmp_path, f"instance_type: g6.xlarge, nodes: 1, capacity: {written}")
+    terms = capacity_terms(fleet.capacity)
+    assert (terms.kind, terms.ends_at) == (kind, _ENDS)
+    assert FleetSpec.model_validate(fleet.model_dump(mode="json", exclude_unset=True)).capacity == fleet.capacity
+
+
+def test_words_without_options_are_written_as_words(tmp_path: Path) -> None:
+    for word in ("on_demand", "spot"):
+        fleet = one(tmp_path, f"instance_type: g6.xlarge, nodes: 1, capacity: {{ {word}: {{}} }}")
+        assert fleet.model_dump(mode="json")["capacity"] == word
+
+
+def test_several_blocks_are_a_list(tmp_path: Path) -> None:
+    capacity = one(
+        tmp_path,
+        "instance_type: p5.48xlarge, nodes: 4, capacity: { capacity_blocks: ["
+        "{ capacity_block: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z, nodes: 2 }, "
+        "{ capacity_block: cr-0123456789abcdef1, starts_at: 2026-12-16T11:30Z, ends_at: 2026-12-29T11:30Z }] }",
+    ).capacity
+    terms = capacity_terms(capacity)
+    assert [(one.reservation_id, one.node_count) for one in terms.blocks] == [
+        ("cr-0123456789abcdef0", 2),
+        ("cr-0123456789abcdef1", None),
+    ]
+    assert (terms.starts_at, terms.ends_at) == (None, datetime(2026, 12, 29, 11, 30, tzinfo=UTC))
+    assert [window.node_count for window in capacity_windows(terms, 4)] == [2, 4]
 
 
 def test_the_word_none_is_no_placement_group(tmp_path: Path) -> None:

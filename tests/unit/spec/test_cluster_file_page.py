@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -58,13 +59,27 @@ def test_examples_of_layouts_are_right(page: str, part: str, tmp_path: Path) -> 
     assert read_cluster(file).findings == ()
 
 
+@pytest.mark.parametrize(("page", "part"), parts_that_start_with("nodes"))
+def test_examples_of_capacity_are_right(page: str, part: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    fleet = indent(f"instance_type: p5.48xlarge\n{part}", "      ")
+    file.write_text(f"{HEAD}training:\n  fleets:\n    a:\n{fleet}", encoding="utf-8")
+    assert read_cluster(file).findings == ()
+
+
 def test_the_pages_have_such_examples() -> None:
     inference = parts_that_start_with("inference")
     assert {page for page, _ in WHOLE} >= {"README.md", "docs/cluster-file.md"}
     assert {page for page, _ in inference} >= {"docs/cluster-file.md"}
     assert len(parts_that_start_with("mig")) == 2
+    assert {page for page, _ in parts_that_start_with("nodes")} == {"docs/capacity.md"}
 
 
 def test_every_example_is_looked_at() -> None:
-    looked_at = [*WHOLE, *parts_that_start_with("inference"), *parts_that_start_with("mig")]
+    looked_at = [
+        *WHOLE,
+        *parts_that_start_with("inference"),
+        *parts_that_start_with("mig"),
+        *parts_that_start_with("nodes"),
+    ]
     assert [one for one in BLOCKS if one not in looked_at] == []

@@ -147,6 +147,7 @@ SERVER_CHANGES: dict[str, Any] = {
     "secrets": {"A": "hunter2"},
     "registry_login": "me",
     "weights": {"uri": "s3://b"},
+    "cache_path": "",
     "shared_memory_gib": "8",
     "max_concurrent_requests": 1.5,
 }

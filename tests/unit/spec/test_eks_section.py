@@ -115,6 +115,7 @@ def test_neuron_devices_need_a_plugin_that_is_not_installed(tmp_path: Path) -> N
         ("public_access_cidrs: [0.0.0.0/0]", "6 GPU-EKS-021 error"),
         ("public_access_cidrs: [10.0.0.0/8]", "6 GPU-EKS-021 error"),
         ("system_nodes: { instance_type: g5.xlarge }", "6 GPU-EKS-024 error"),
+        ("system_nodes: { instance_type: t3.medium }", "6 GPU-EKS-030 warning"),
         ("system_nodes: { instance_type: m99.large }", "6 GPU-INST-001 error"),
     ],
 )

@@ -256,6 +256,42 @@ WRONG_SHAPES = (
         "7:98 GPU-SPEC-005",
     ),
     Wrong(
+        "no block in a list",
+        fleet("instance_type: p5.48xlarge, nodes: 1, capacity: { capacity_blocks: [] }"),
+        "7:60 GPU-SPEC-008",
+    ),
+    Wrong(
+        "block of a list without its end",
+        fleet(
+            "instance_type: p5.48xlarge, nodes: 1, capacity: { capacity_blocks: [{ capacity_block: "
+            "cr-0123456789abcdef0 }] }"
+        ),
+        "7:78 GPU-CAP-001",
+    ),
+    Wrong(
+        "a block that ends before it starts, and blocks together for which there is no room",
+        fleet(
+            "instance_type: p5.48xlarge, nodes: 1, capacity: { capacity_blocks: [\n"
+            f"{{ {BLOCK} }},\n"
+            f"{{ {BLOCK.replace('f0', 'f1').replace('12-01', '12-14')} }},\n"
+            f"{{ {BLOCK.replace('f0', 'f2').replace('-01T', '-16T')} }}] }}"
+        ),
+        "9:1 GPU-CAP-041, 10:52 GPU-CAP-004",
+    ),
+    Wrong(
+        "several blocks of UltraServers",
+        fleet(f"instance_type: p6e-gb200.36xlarge, nodes: 9, capacity: {{ capacity_blocks: [{{ {BLOCK} }}] }}"),
+        "7:25 GPU-NET-106, 7:55 GPU-CAP-003",
+    ),
+    Wrong(
+        "an end of a reservation without a zone",
+        fleet(
+            "instance_type: g6.xlarge, nodes: 1, capacity: { reservation: cr-0123456789abcdef0, "
+            "ends_at: 2026-12-15T11:30 }"
+        ),
+        "7:102 GPU-CAP-015",
+    ),
+    Wrong(
         "time without a zone",
         fleet(
             "instance_type: p5.48xlarge, nodes: 1, capacity: { capacity_block: "

@@ -250,6 +250,31 @@ WRONG_FLEETS = [
         "12:16 GPU-INF-023",
     ),
     (
+        "model that its GPUs do not hold",
+        chat("devices_per_server: 2", server=serves("command: [--model, a/llama-3.3-70b, -tp, '2']")),
+        "10:50 GPU-INF-027",
+    ),
+    (
+        "cache that is not on local disks",
+        chat(server=serves("cache_path: /root/.cache")),
+        "10:62 GPU-INF-028",
+    ),
+    (
+        "cache on disks that are left alone",
+        chat("scratch: false", server=serves("cache_path: /scratch/cache")),
+        "10:62 GPU-INF-028",
+    ),
+    (
+        "cache among the weights",
+        chat(server=serves("weights: { s3_uri: s3://b-1/m, path: /scratch/m }, cache_path: /scratch/m/cache")),
+        "10:113 GPU-INF-028",
+    ),
+    (
+        "key of weights that come from no bucket",
+        chat(server=serves("weights: { path: /a, encryption_key_arn: 'arn:aws:kms:us-east-1:111122223333:key/a' }")),
+        "10:91 GPU-SPEC-006",
+    ),
+    (
         "two fleets of one name",
         chat() + "training: { fleets: { chat: { instance_type: g6.xlarge, nodes: 1 } } }\n",
         "7:5 GPU-SPEC-027",

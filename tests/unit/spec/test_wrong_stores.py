@@ -118,14 +118,6 @@ WRONG_STORES = [
         "4:46 GPU-SPEC-023",
     ),
     (
-        "express in a closed network",
-        data(
-            "checkpoints: { express_zone_id: use1-az5 }",
-            net="network: { availability_zone: us-east-1a, egress: closed }\n",
-        ),
-        "4:46 GPU-SPEC-023",
-    ),
-    (
         "names of buckets",
         data("checkpoints: { bucket_name: 192.168.1.1 }"),
         "4:42 GPU-CKP-004",
@@ -166,14 +158,6 @@ WRONG_STORES = [
         data(
             "existing_checkpoints: { bucket_name: abc, express_bucket_name: a--use1-az5--x-s3 }",
             net="network: { availability_zone: use1-az4 }\n",
-        ),
-        "4:77 GPU-SPEC-023",
-    ),
-    (
-        "existing directory bucket and a closed network",
-        data(
-            "existing_checkpoints: { bucket_name: abc, express_bucket_name: a--use1-az5--x-s3 }",
-            net="network: { availability_zone: us-east-1a, egress: closed }\n",
         ),
         "4:77 GPU-SPEC-023",
     ),

@@ -146,6 +146,110 @@ def test_a_fleet_takes_a_block_at_once_and_nothing_else(fleet: dict[str, Any], f
     assert sum(verdict.outcome is Outcome.NOT_COMPLIANT for verdict in found) == faults
 
 
+_ORDERED = {
+    "ReservationTypes": ["on-demand-capacity-reservation", "capacity-block"],
+    "AllocationStrategy": "prioritized",
+}
+_RESERVED = {"TotalTargetCapacity": 4, "DefaultTargetCapacityType": "reserved-capacity"}
+
+
+@pytest.mark.parametrize(
+    ("fleet", "faults"),
+    [
+        ({"Type": "instant", "TargetCapacitySpecification": _RESERVED, "ReservedCapacityOptions": _ORDERED}, []),
+        ({"Type": "instant", "TargetCapacitySpecification": _RESERVED}, []),
+        ({"TargetCapacitySpecification": _RESERVED, "ReservedCapacityOptions": _ORDERED}, ["maintain, by default"]),
+        (
+            {
+                "Type": "instant",
+                "TargetCapacitySpecification": {"TotalTargetCapacity": 4},
+                "ReservedCapacityOptions": _ORDERED,
+            },
+            ["ReservedCapacityOptions beside on-demand, by default"],
+        ),
+        (
+            {
+                "Type": "instant",
+                "TargetCapacitySpecification": _RESERVED,
+                "ReservedCapacityOptions": {"ReservationTypes": ["interruptible-capacity-reservation"]},
+            },
+            ["interruptible-capacity-reservation"],
+        ),
+        (
+            {
+                "Type": "instant",
+                "TargetCapacitySpecification": _RESERVED,
+                "ReservedCapacityOptions": {
+                    "CapacityReservationTarget": {
+                        "CapacityReservationIds": ["cr-0123456789abcdef0"],
+                        "CapacityReservationResourceGroupArns": [
+                            "arn:aws:resource-groups:us-east-1:111122223333:group/a"
+                        ],
+                    }
+                },
+            },
+            ["ids and groups of reservations"],
+        ),
+    ],
+)
+def test_a_fleet_takes_several_types_of_reservation_in_order(fleet: dict[str, Any], faults: list[str]) -> None:
+    """EC2 API reference, ReservedCapacityOptionsRequest and FleetCapacityReservationTargetRequest."""
+    both = [{"LaunchTemplateSpecification": {**BY_ID, "LaunchTemplateId": {"Ref": name}}} for name in "AB"]
+    found = verdicts(
+        "GPU-CAP-037",
+        A=nodes(InstanceType=P5, **BLOCK),
+        B=nodes(InstanceType=P5),
+        Fleet=resource("AWS::EC2::EC2Fleet", LaunchTemplateConfigs=both, **fleet),
+    )
+    assert [verdict.finding.got for verdict in found if verdict.finding] == faults
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("ml.g7.2xlarge", Outcome.COMPLIANT),
+        ("ml.p6e-gb200.36xlarge", Outcome.COMPLIANT),
+        ("ml.c8a.16xlarge", Outcome.COMPLIANT),
+        ("ml.trn9.48xlarge", Outcome.COMPLIANT),
+        ("ml.trn2u.48xlarge", Outcome.NOT_COMPLIANT),
+        ("ml.inf2.48xlarge", Outcome.NOT_COMPLIANT),
+        ("ml.p5.49xlarge", Outcome.NOT_COMPLIANT),
+    ],
+)
+def test_hyperpod_has_other_types_than_ec2(name: str, outcome: Outcome) -> None:
+    """SageMaker service model, ClusterInstanceType; a family that the catalogue does not know may be newer than both."""
+    groups = [{"InstanceGroupName": "workers", "InstanceType": name}]
+    assert outcomes("GPU-HYP-001", Cluster=resource("AWS::SageMaker::Cluster", InstanceGroups=groups)) == {outcome}
+
+
+@pytest.mark.parametrize(
+    ("settings", "faults"),
+    [
+        ({}, 0),
+        ({"Interval": 60, "Timeout": 30, "InitializationGracePeriodSeconds": 600, "Path": "/healthz"}, 0),
+        ({"Interval": 30, "Timeout": 31, "InitializationGracePeriodSeconds": -1, "Path": "healthz"}, 4),
+    ],
+)
+def test_ec2_limits_the_times_of_a_status_check(settings: dict[str, Any], faults: int) -> None:
+    check = resource("AWS::EC2::ApplicationStatusCheck", Protocol="http", Port=8000, **settings)
+    assert sum(one.finding is not None for one in verdicts("GPU-FLT-020", Check=check)) == faults
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "settings", "outcome"),
+    [
+        (P5, {}, Outcome.NOT_COMPLIANT),
+        (P5, {"Aggregation": "included"}, Outcome.COMPLIANT),
+        ("m7i.large", {}, Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_a_status_check_beside_gpus_says_whether_it_may_end_them(
+    instance_type: str, settings: dict[str, Any], outcome: Outcome
+) -> None:
+    check = resource("AWS::EC2::ApplicationStatusCheck", Protocol="http", Port=8000, **settings)
+    assert outcomes("GPU-FLT-021", Nodes=nodes(InstanceType=instance_type), Check=check) == {outcome}
+
+
 def test_a_fleet_does_not_mix_a_block_with_other_capacity() -> None:
     both = [{"LaunchTemplateSpecification": {**BY_ID, "LaunchTemplateId": {"Ref": name}}} for name in "AB"]
     found = verdicts(

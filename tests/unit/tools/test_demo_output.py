@@ -57,8 +57,8 @@ def test_a_diff_is_cut_to_what_differs(load: Any) -> None:
 
 
 def test_what_data_stand_in_is_kept_with_them(load: Any, tmp_path: Path) -> None:
-    def stack(name: str, *dependencies: str, protected: bool = False) -> dict[str, Any]:
-        kept = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain"}
+    def stack(name: str, *dependencies: str, protected: bool = False, kind: str = "AWS::S3::Bucket") -> dict[str, Any]:
+        kept = {"Type": kind, "DeletionPolicy": "Retain"}
         (tmp_path / f"{name}.json").write_text(json.dumps({"Resources": {"Kept": kept, "Gone": {}}}))
         return {
             "type": "aws:cloudformation:stack",
@@ -71,12 +71,14 @@ def test_what_data_stand_in_is_kept_with_them(load: Any, tmp_path: Path) -> None
         "subnets": stack("subnets", "vpc"),
         "data": stack("data", "subnets", protected=True),
         "fleet": stack("fleet", "subnets", "data"),
+        "reserved": stack("reserved", protected=True, kind="AWS::EC2::CapacityReservation"),
         "fleet.assets": {"type": "cdk:asset-manifest"},
     }
     (tmp_path / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
     found = load("_demo_destroy").read_assembly(tmp_path)
     assert found.protected == {"data"}
     assert found.needed == {"vpc", "subnets"}
-    assert found.others == ["fleet"]
+    assert found.paid == {"reserved"}
+    assert found.others == ["fleet", "reserved"]
     assert ("fleet", "Kept") in found.retained
     assert ("fleet", "Gone") not in found.retained
