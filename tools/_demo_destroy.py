@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,15 @@ class Assembly:
 
     Attributes:
         stacks: Names of all stacks.
-        protected: Those with termination protection.
+        protected: Those with termination protection that hold data.
+        paid: Those with termination protection that hold none: reservations, and fleets on reserved capacity.
         needed: Those that a protected one stands in, such as the network of a file system.
         retained: Stack and logical id of what stays when its stack is deleted.
     """
 
     stacks: tuple[str, ...]
     protected: frozenset[str]
+    paid: frozenset[str]
     needed: frozenset[str]
     retained: frozenset[tuple[str, str]]
 
@@ -52,10 +55,12 @@ def read_assembly(folder: Path) -> Assembly:
     """Read the manifest and the templates of a cloud assembly."""
     artifacts: Mapping[str, Json] = json.loads((folder / "manifest.json").read_text())["artifacts"]
     stacks = {name: one for name, one in artifacts.items() if one["type"] == _STACK}
-    protected = {name for name, one in stacks.items() if one["properties"].get("terminationProtection")}
+    refusing = {name for name, one in stacks.items() if one["properties"].get("terminationProtection")}
+    protected = {name for name in refusing if _holds_data(folder / stacks[name]["properties"]["templateFile"])}
     return Assembly(
         stacks=tuple(stacks),
         protected=frozenset(protected),
+        paid=frozenset(refusing - protected),
         needed=frozenset(_needs(stacks, protected) - protected),
         retained=frozenset(
             (name, logical_id)
@@ -64,6 +69,10 @@ def read_assembly(folder: Path) -> Assembly:
             if str(resource.get("DeletionPolicy", "")).startswith("Retain")
         ),
     )
+
+
+def _holds_data(template: Path) -> bool:
+    return any(resource.get("Type") in _DATA for _, resource in _resources(template))
 
 
 def _needs(stacks: Mapping[str, Json], names: Iterable[str]) -> set[str]:
@@ -89,6 +98,8 @@ def destroy(account: EmulatedAccount, cdk: Cli) -> None:
     """
     assembly = read_assembly(cdk.assembly)
     before = set(_held(account))
+    for name in sorted(assembly.paid):
+        step(f"aws cloudformation update-termination-protection {name}", partial(_let_go, account, name))
     if assembly.protected:
         output = step("cdk destroy --all", lambda: cdk.refused("destroy", "--all", "--force"))
         refusal = _REFUSAL.search(output)
@@ -105,6 +116,11 @@ def destroy(account: EmulatedAccount, cdk: Cli) -> None:
     print("\n== kept on purpose; what held data before holds it still")
     for line in _kept(account, assembly):
         print(line)
+
+
+def _let_go(account: EmulatedAccount, name: str) -> None:
+    cloudformation = account.client("cloudformation")
+    cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=False)
 
 
 def _held(account: EmulatedAccount) -> Iterator[tuple[str, str, str]]:

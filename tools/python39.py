@@ -1,6 +1,6 @@
 """A Python 3.9, the oldest that the node software runs on, for its tests.
 
-It is the machine's own, if the machine has one. Otherwise it is Debian 11's: three packages, compared with the digests
+It is the machine's own, if the machine has one. Otherwise it is Debian 11's: four packages, compared with the digests
 in ``requirements/python39-debian.txt`` and unpacked, which needs neither root nor apt, but Linux with glibc.
 """
 
@@ -36,9 +36,18 @@ def install(folder: Path) -> None:
         return
     for package in packages():
         unpack(fetch(*package), folder / "debian")
-    program.symlink_to(folder / "debian" / "usr" / "bin" / "python3.9")
+    start(program, folder / "debian" / "usr")
     if not is_python39(str(program)):
         sys.exit("tools/python39.py: Debian's Python 3.9 does not run here: put a python3.9 on the PATH")
+
+
+def start(program: Path, unpacked: Path) -> None:
+    """Write a program that starts the unpacked one with its own libraries."""
+    libraries = next((unpacked / "lib").glob("*-linux-gnu"))
+    program.write_text(
+        f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}" exec "{unpacked / "bin" / "python3.9"}" "$@"\n', encoding="utf-8"
+    )
+    program.chmod(0o755)
 
 
 def is_python39(program: str) -> bool:

@@ -30,8 +30,8 @@ checks, all read-only, in the Region of the file. Every distinct call is sent on
 Calls run in parallel, throttled calls are repeated, and lists are read to their last page. With calls of 200 ms each,
 all checks of a large file took 2.1 s on a busy machine of two cores (`benchmarks/preflight.py`).
 
-It has never run against a real account. It is tested against moto and against answers whose shape botocore checks. If
-AWS answers differently from its reference, a check may be wrong; please report it.
+It has [never run against a real account](not-tried.md). It is tested against moto and against answers whose shape
+botocore checks. If AWS answers differently from its reference, a check may be wrong; please report it.
 
 Each check has one of these outcomes:
 

@@ -9,7 +9,9 @@ const cloudwatch = require("aws-cdk-lib/aws-cloudwatch");
 const ec2 = require("aws-cdk-lib/aws-ec2");
 const events = require("aws-cdk-lib/aws-events");
 const iam = require("aws-cdk-lib/aws-iam");
+const lambda = require("aws-cdk-lib/aws-lambda");
 const logs = require("aws-cdk-lib/aws-logs");
+const sqs = require("aws-cdk-lib/aws-sqs");
 const stepfunctions = require("aws-cdk-lib/aws-stepfunctions");
 const { Construct } = require("constructs");
 
@@ -38,29 +40,51 @@ class Fabric extends ec2.SecurityGroup {
   }
 }
 
-class Reservation extends Construct {
-  constructor(scope, id, placementGroup) {
+class ReservationFunction extends Construct {
+  constructor(scope, id, { policy, code }) {
     super(scope, id);
-    const reservation = new ec2.CfnCapacityReservation(this, "Resource", {
-      instanceType: TYPE,
-      instanceCount: NODES,
-      instancePlatform: "Linux/UNIX",
-      availabilityZone: ZONE,
-      endDateType: "unlimited",
-      instanceMatchCriteria: "targeted",
-      placementGroupArn: cdk.Stack.of(this).formatArn({
-        service: "ec2",
-        resource: "placement-group",
-        resourceName: placementGroup.placementGroupName,
-      }),
-      tagSpecifications: [{ resourceType: "capacity-reservation", tags: [{ key: "Name", value: this.node.path }] }],
+    const role = new iam.Role(this, "Role", { assumedBy: new iam.ServicePrincipal("lambda.amazonaws.com") });
+    const made = new lambda.CfnFunction(this, "Resource", {
+      runtime: "python3.14",
+      handler: "index.handler",
+      code: { zipFile: code },
+      role: role.roleArn,
+      timeout: 300,
     });
-    this.reservationId = reservation.attrId;
+    made.node.addDependency(
+      new iam.CfnManagedPolicy(this, "Policy", { policyDocument: policy, roles: [role.roleName] }),
+    );
+    this.arn = made.attrArn;
+  }
+}
+
+class Reservation extends Construct {
+  constructor(scope, id, placementGroup, serviceToken) {
+    super(scope, id);
+    const reservation = new cdk.CfnResource(this, "InGroup", {
+      type: "Custom::EC2CapacityReservation",
+      properties: {
+        ServiceToken: serviceToken,
+        ServiceTimeout: 900,
+        InstanceType: TYPE,
+        InstanceCount: NODES,
+        InstancePlatform: "Linux/UNIX",
+        AvailabilityZone: ZONE,
+        EndDateType: "unlimited",
+        InstanceMatchCriteria: "targeted",
+        PlacementGroupArn: cdk.Stack.of(this).formatArn({
+          service: "ec2",
+          resource: "placement-group",
+          resourceName: placementGroup.placementGroupName,
+        }),
+        Tags: { Name: this.node.path },
+      },
+    });
     new cloudwatch.Alarm(this, "Unused", {
       metric: new cloudwatch.Metric({
         namespace: "AWS/EC2CapacityReservations",
         metricName: "AvailableInstanceCount",
-        dimensionsMap: { CapacityReservationId: this.reservationId },
+        dimensionsMap: { CapacityReservationId: reservation.ref },
         statistic: "Minimum",
         period: cdk.Duration.minutes(5),
       }),
@@ -74,7 +98,7 @@ class Reservation extends Construct {
 }
 
 class Fleet extends Construct {
-  constructor(scope, id, { fabric, placementGroup, reservation, software, texts }) {
+  constructor(scope, id, { fabric, placementGroup, software, texts }) {
     super(scope, id);
     const logGroup = new logs.LogGroup(this, "Logs", {
       retention: logs.RetentionDays.ONE_MONTH,
@@ -84,13 +108,13 @@ class Fleet extends Construct {
       assumedBy: new iam.ServicePrincipal("ec2.amazonaws.com"),
       managedPolicies: [iam.ManagedPolicy.fromAwsManagedPolicyName("AmazonSSMManagedInstanceCore"), software],
     });
-    const template = this.#launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts });
+    const template = this.#launchTemplate({ fabric, placementGroup, role, logGroup, texts });
     const group = this.#group(template);
     this.#allow(role, group, logGroup);
-    alarms(new Construct(this, "Alarms"), { path: this.node.path, group, logGroup });
+    alarms(new Construct(this, "Alarms"), { path: this.node.path, group, fleet: this });
   }
 
-  #launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts }) {
+  #launchTemplate({ fabric, placementGroup, role, logGroup, texts }) {
     const profile = new iam.InstanceProfile(this, "InstanceProfile", { role });
     const tags = [{ key: "Name", value: this.node.path }];
     return new ec2.CfnLaunchTemplate(new Construct(this, "LaunchTemplate"), "Resource", {
@@ -98,9 +122,7 @@ class Fleet extends Construct {
         instanceType: TYPE,
         imageId: texts.imageId,
         iamInstanceProfile: { arn: profile.instanceProfileArn },
-        capacityReservationSpecification: {
-          capacityReservationTarget: { capacityReservationId: reservation.reservationId },
-        },
+        instanceMarketOptions: { marketType: "spot" },
         placement: { groupName: placementGroup.placementGroupName },
         userData: cdk.Fn.base64(texts.userData(this.node.path, logGroup.logGroupName)),
         networkInterfaces: Array.from({ length: 33 }, (_, index) => ({
@@ -156,7 +178,6 @@ class Fleet extends Construct {
         },
       ],
       metricsCollection: [{ granularity: "1Minute" }],
-      instanceMaintenancePolicy: { minHealthyPercentage: 0, maxHealthyPercentage: 100 },
     });
     cdk.Tags.of(group).add("Name", this.node.path);
     return group;
@@ -165,7 +186,7 @@ class Fleet extends Construct {
   #allow(role, group, logGroup) {
     const groupArn = cdk.Stack.of(this).formatArn({
       service: "autoscaling",
-      resource: `autoScalingGroup:*:autoScalingGroupName/${group.ref}`,
+      resource: `autoScalingGroup:*:autoScalingGroupName/${cdk.Aws.STACK_NAME}-${group.logicalId}-*`,
       arnFormat: cdk.ArnFormat.COLON_RESOURCE_NAME,
     });
     const peers = [
@@ -175,7 +196,7 @@ class Fleet extends Construct {
       "ec2:DescribeInstances",
       "ec2:DescribeInstanceTopology",
     ];
-    new iam.ManagedPolicy(this, "NodePermissions", {
+    const permissions = new iam.ManagedPolicy(this, "NodePermissions", {
       roles: [role],
       statements: [
         new iam.PolicyStatement({
@@ -193,6 +214,7 @@ class Fleet extends Construct {
         }),
       ],
     });
+    group.node.addDependency(permissions);
   }
 }
 
@@ -235,7 +257,7 @@ const ALARM = {
   treatMissingData: "notBreaching",
 };
 
-function alarms(scope, { path, group, logGroup }) {
+function alarms(scope, { path, group, fleet }) {
   for (const [id, [metricName, statistic, threshold, words]] of Object.entries(NODE_ALARMS)) {
     new cloudwatch.CfnAlarm(scope, id, {
       ...ALARM,
@@ -248,10 +270,34 @@ function alarms(scope, { path, group, logGroup }) {
       threshold,
     });
   }
-  launchStop(scope, { path, groupName: group.ref, logGroup });
+  launchStop(scope, { path, group, fleet });
 }
 
-function launchStop(scope, { path, groupName, logGroup }) {
+function launchStop(scope, { path, group, fleet }) {
+  const groupName = group.ref;
+  const machines = new Construct(fleet, "StateMachines");
+  const logGroup = new logs.CfnLogGroup(machines, "Logs", {
+    logGroupName: cdk.Fn.join("/", ["/aws/vendedlogs/states", cdk.Aws.STACK_NAME, fleet.node.id]),
+    retentionInDays: 30,
+  });
+  logGroup.applyRemovalPolicy(cdk.RemovalPolicy.DESTROY);
+  const queue = new sqs.CfnQueue(machines, "Undelivered", {
+    sqsManagedSseEnabled: true,
+    messageRetentionPeriod: 14 * 24 * 60 * 60,
+  });
+  queue.applyRemovalPolicy(cdk.RemovalPolicy.DESTROY);
+  new cloudwatch.CfnAlarm(scope, "UndeliveredEvents", {
+    ...ALARM,
+    alarmDescription:
+      "EventBridge could not start a state machine of the fleet; the queue of undelivered events has the event. " +
+      COST,
+    namespace: "AWS/SQS",
+    metricName: "ApproximateNumberOfMessagesVisible",
+    dimensions: [{ name: "QueueName", value: queue.attrQueueName }],
+    statistic: "Maximum",
+    period: 300,
+    threshold: 1,
+  });
   const alarmName = cdk.Fn.join("-", [cdk.Aws.STACK_NAME, `${path.replaceAll("/", "-")}-LaunchLoop`]);
   const role = new iam.CfnRole(scope, "StopLaunchesRole", {
     assumeRolePolicyDocument: {
@@ -261,6 +307,7 @@ function launchStop(scope, { path, groupName, logGroup }) {
           Effect: "Allow",
           Principal: { Service: ["events.amazonaws.com", "states.amazonaws.com"] },
           Action: "sts:AssumeRole",
+          Condition: { StringEquals: { "aws:SourceAccount": cdk.Aws.ACCOUNT_ID } },
         },
       ],
     },
@@ -268,7 +315,14 @@ function launchStop(scope, { path, groupName, logGroup }) {
   const machine = stopLaunches(scope, role, alarmName, logGroup);
   machine.addResourceDependency(stopLaunchesPolicy(scope, role, groupName));
   const targets = (action) => [
-    { id: "Stop", input: JSON.stringify({ action, group: groupName }), arn: machine.attrArn, roleArn: role.attrArn },
+    {
+      id: "Run",
+      input: JSON.stringify({ action, group: groupName }),
+      arn: machine.attrArn,
+      roleArn: role.attrArn,
+      retryPolicy: { maximumEventAgeInSeconds: 300, maximumRetryAttempts: 10 },
+      deadLetterConfig: { arn: queue.attrArn },
+    },
   ];
   const rule = new events.CfnRule(scope, "AbandonedLaunch", {
     description: "Launches that got an instance and lost it",
@@ -281,7 +335,7 @@ function launchStop(scope, { path, groupName, logGroup }) {
     targets: targets("look"),
   });
   const alarm = launchLoop(scope, { groupName, rule, alarmName });
-  new events.CfnRule(scope, "LaunchLoopRaised", {
+  const raised = new events.CfnRule(scope, "LaunchLoopRaised", {
     description: "The launches of the group fail again and again",
     eventPattern: {
       source: ["aws.cloudwatch"],
@@ -295,12 +349,31 @@ function launchStop(scope, { path, groupName, logGroup }) {
   new iam.CfnManagedPolicy(scope, "StopLaunchesStartPolicy", {
     policyDocument: {
       Version: "2012-10-17",
-      Statement: [
-        { Effect: "Allow", Action: ["cloudwatch:DescribeAlarms"], Resource: alarm.attrArn },
-        { Effect: "Allow", Action: ["states:StartExecution"], Resource: machine.attrArn },
-      ],
+      Statement: [{ Effect: "Allow", Action: ["states:StartExecution"], Resource: machine.attrArn }],
     },
     roles: [role.ref],
+  });
+  new sqs.CfnQueuePolicy(machines, "UndeliveredPolicy", {
+    queues: [queue.ref],
+    policyDocument: {
+      Version: "2012-10-17",
+      Statement: [
+        {
+          Effect: "Allow",
+          Principal: { Service: "events.amazonaws.com" },
+          Action: "sqs:SendMessage",
+          Resource: queue.attrArn,
+          Condition: { ArnEquals: { "aws:SourceArn": [rule.attrArn, raised.attrArn] } },
+        },
+        {
+          Effect: "Deny",
+          Principal: "*",
+          Action: "sqs:*",
+          Resource: queue.attrArn,
+          Condition: { Bool: { "aws:SecureTransport": "false" } },
+        },
+      ],
+    },
   });
 }
 
@@ -309,6 +382,11 @@ function stopLaunchesPolicy(scope, role, groupName) {
     service: "autoscaling",
     resource: `autoScalingGroup:*:autoScalingGroupName/${groupName}`,
     arnFormat: cdk.ArnFormat.COLON_RESOURCE_NAME,
+  });
+  const alarmsArn = cdk.Stack.of(scope).formatArn({
+    service: "cloudwatch",
+    resource: "alarm:*",
+    arnFormat: cdk.ArnFormat.NO_RESOURCE_NAME,
   });
   const anywhere = [
     "logs:CreateLogDelivery",
@@ -329,6 +407,7 @@ function stopLaunchesPolicy(scope, role, groupName) {
       Version: "2012-10-17",
       Statement: [
         { Effect: "Allow", Action: ["autoscaling:SuspendProcesses"], Resource: groupArn },
+        { Effect: "Allow", Action: ["cloudwatch:DescribeAlarms"], Resource: alarmsArn },
         { Effect: "Allow", Action: anywhere, Resource: "*" },
       ],
     },
@@ -355,7 +434,7 @@ function launchLoop(scope, { groupName, rule, alarmName }) {
     metrics: [
       {
         id: "short",
-        expression: "IF(desired - ready > 1, failed / (desired - ready), failed)",
+        expression: "IF(desired - ready > 1, FILL(failed, 0) / (desired - ready), FILL(failed, 0))",
         label: "Abandoned launches for each missing node",
       },
       query("failed", "AWS/Events", "TriggeredRules", "Sum", "RuleName", rule.ref),
@@ -370,6 +449,7 @@ function stopLaunches(scope, role, alarmName, logGroup) {
   const sdk = `arn:${cdk.Stack.of(scope).partition}:states:::aws-sdk`;
   const definition = {
     Comment: "Suspends launching while the alarm is raised",
+    TimeoutSeconds: 900,
     StartAt: "Which",
     States: {
       Which: {
@@ -406,7 +486,7 @@ function stopLaunches(scope, role, alarmName, logGroup) {
     definitionSubstitutions: { Alarm: alarmName },
     roleArn: role.attrArn,
     loggingConfiguration: {
-      destinations: [{ cloudWatchLogsLogGroup: { logGroupArn: logGroup.logGroupArn } }],
+      destinations: [{ cloudWatchLogsLogGroup: { logGroupArn: logGroup.attrArn } }],
       includeExecutionData: true,
       level: "ALL",
     },
@@ -450,13 +530,17 @@ function main() {
     const software = new iam.ManagedPolicy(new Construct(stack, "GpuNodeSoftware"), "Read", {
       document: iam.PolicyDocument.fromJson(recipe.shared.GpuNodeSoftwareRead.Properties.PolicyDocument),
     });
+    const maker = new ReservationFunction(stack, "ReservationFunction", {
+      policy: recipe.shared.ReservationFunctionPolicy.Properties.PolicyDocument,
+      code: recipe.shared.ReservationFunction.Properties.Code.ZipFile,
+    });
     for (let index = first; index < Math.min(count, first + recipe.fleets_per_stack); index += 1) {
       const suffix = String(index).padStart(4, "0");
       const placementGroup = new ec2.PlacementGroup(stack, `Placement${suffix}`, {
         strategy: ec2.PlacementGroupStrategy.CLUSTER,
       });
-      const reservation = new Reservation(stack, `Reservation${suffix}`, placementGroup);
-      new Fleet(stack, `Fleet${suffix}`, { fabric, placementGroup, reservation, software, texts: texts(stack) });
+      new Reservation(stack, `Reservation${suffix}`, placementGroup, maker.arn);
+      new Fleet(stack, `Fleet${suffix}`, { fabric, placementGroup, software, texts: texts(stack) });
     }
   }
   app.synth();

@@ -32,13 +32,14 @@ class Fleets(cdk.Stack):
             self._fleet(f"{index:04}", vpc, fabric)
 
     def _fleet(self, index: str, vpc: ec2.IVpc, fabric: EfaSecurityGroup) -> None:
-        reservation = CapacityReservation(
+        group = ClusterPlacementGroup(self, f"Placement{index}")
+        CapacityReservation(
             self,
             f"Reservation{index}",
             instance_type=TYPE,
             instance_count=16,
             availability_zone=ZONE,
-            placement_group=ClusterPlacementGroup(self, f"Placement{index}"),
+            placement_group=group,
             unlimited=True,
         )
         GpuFleet(
@@ -48,7 +49,9 @@ class Fleets(cdk.Stack):
             fabric=fabric,
             instance_type=TYPE,
             node_count=16,
-            capacity=Capacity.reservation(reservation),
+            placement_group=group,
+            # Nodes on reserved capacity are followed by a state machine, which the baselines do not have.
+            capacity=Capacity.spot(),
         )
 
 
