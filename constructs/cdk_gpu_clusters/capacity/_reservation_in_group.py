@@ -17,7 +17,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import arn_of, cached_per_construct, define, stack_of
-from cdk_gpu_clusters._template import Resources, att, ref
+from cdk_gpu_clusters._template import Resources, allow, att, managed_policy, ref, service_role
 from cdk_gpu_clusters.rules.capacity import RESERVATION_IN_GROUP
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ _NEW_RESERVATIONS = AcceptedFinding(
     aws_solutions=("IAM5",),
 )
 
+_OF_OWN = (
+    "ec2:ModifyCapacityReservation",
+    "ec2:CancelCapacityReservation",
+    "ec2:CreateTags",
+    "ec2:DeleteTags",
+)
 # EC2 waits for capacity for up to two minutes here; CloudFormation waits an hour for an answer unless it is told.
 _TIMEOUT_S, _ANSWER_S = 300, 900
 
@@ -72,50 +78,23 @@ def _resources(reservations: str) -> Resources:
     new = {"StringEquals": {"aws:RequestTag/gpu-clusters:stack": cdk.Aws.STACK_ID}}
     tagged = {"StringEquals": {"ec2:CreateAction": "CreateCapacityReservation"}}
     statements = [
-        _allow("*", "DescribeCapacityReservations"),
-        _allow(reservations, "CreateCapacityReservation", condition=new),
-        _allow(reservations, "CreateTags", condition=tagged),
-        _allow(
-            reservations,
-            "ModifyCapacityReservation",
-            "CancelCapacityReservation",
-            "CreateTags",
-            "DeleteTags",
-            condition=own,
-        ),
+        allow("*", "ec2:DescribeCapacityReservations"),
+        allow(reservations, "ec2:CreateCapacityReservation") | {"Condition": new},
+        allow(reservations, "ec2:CreateTags") | {"Condition": tagged},
+        allow(reservations, *_OF_OWN) | {"Condition": own},
     ]
-    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    return {
-        _ROLE: {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": _document(trust)}},
-        _POLICY: {  # managed: the packs of NIST, HIPAA and PCI accept no inline ones
-            "Type": "AWS::IAM::ManagedPolicy",
-            "Properties": {"PolicyDocument": _document(*statements), "Roles": [ref(_ROLE)]},
-        },
-        _FUNCTION: {
-            "Type": "AWS::Lambda::Function",
-            "DependsOn": [_POLICY],
-            "Properties": {
-                "Runtime": "python3.14",
-                "Handler": "index.handler",
-                "Code": {"ZipFile": _code()},
-                "Role": att(_ROLE, "Arn"),
-                "Timeout": _TIMEOUT_S,
-            },
-        },
+    function = {
+        "Runtime": "python3.14",
+        "Handler": "index.handler",
+        "Code": {"ZipFile": _code()},
+        "Role": att(_ROLE, "Arn"),
+        "Timeout": _TIMEOUT_S,
     }
-
-
-def _allow(resource: str, *actions: str, condition: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {
-        "Effect": "Allow",
-        "Action": [f"ec2:{action}" for action in actions],
-        "Resource": resource,
-        "Condition": condition,
+        _ROLE: service_role("lambda.amazonaws.com"),
+        _POLICY: managed_policy(ref(_ROLE), statements),
+        _FUNCTION: {"Type": "AWS::Lambda::Function", "DependsOn": [_POLICY], "Properties": function},
     }
-
-
-def _document(*statements: dict[str, Any]) -> dict[str, Any]:
-    return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
 @cache

@@ -11,7 +11,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._template import Resource, allow
+from cdk_gpu_clusters._template import Resource, allow, managed_policy
 from cdk_gpu_clusters.compute.node_records import NodeEvidence
 
 _SESSION_POLICY = "AmazonSSMManagedInstanceCore"
@@ -82,8 +82,7 @@ def permissions_resource(
     """What lets the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
 
     It is not a part of the role: several fleets may share one. It does not name the group by `Ref`: the group waits for
-    it, so that no node boots before it is attached, or drains after it is detached. It is a managed policy: the packs
-    of NIST, HIPAA and PCI accept no inline ones.
+    it, so that no node boots before it is attached, or drains after it is detached.
 
     Args:
         group_arn: The ARNs that the Auto Scaling group can have.
@@ -97,13 +96,10 @@ def permissions_resource(
         allow(log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
         *evidence,
     ]
-    properties = {
-        "Description": "",
-        "Path": "/",
-        "PolicyDocument": {"Statement": statements, "Version": "2012-10-17"},
-        "Roles": [role_name],
-    }
-    return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
+    policy = managed_policy(role_name, statements)
+    # What earlier templates have: without these, CloudFormation would replace a policy in use.
+    policy["Properties"] |= {"Description": "", "Path": "/"}
+    return policy
 
 
 def grant_before(role: iam.IRole, group: IConstruct) -> None:

@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdk_gpu_clusters._template import Resource, Resources, allow, att, ref
+from cdk_gpu_clusters._template import Resource, Resources, allow, att, managed_policy, ref, service_role
 
 # Paths below the fleet, of what its state machines share.
 LOGS = "StateMachines/Logs"
 _QUEUE, _QUEUE_POLICY = "StateMachines/Undelivered", "StateMachines/UndeliveredPolicy"
 _LOGS_PREFIX = "/aws/vendedlogs/states"
 _LOG_DAYS, _QUEUE_SECONDS = 30, 14 * 24 * 60 * 60
+# EventBridge starts a state machine by the role by which Step Functions runs it.
+_SERVICES = ("events.amazonaws.com", "states.amazonaws.com")
 # An event that comes later finds another run.
 _EVENT_SECONDS, _EVENT_ATTEMPTS = 300, 10
 # What CDK 2.275 allows state machines that log and are traced: neither has a resource level.
@@ -69,11 +71,12 @@ class StateMachine:
 
     def resources(self) -> Resources:
         """The state machine, its role and its policies, by path below the fleet."""
+        role, same_account = ref(self._role), {"StringEquals": {"aws:SourceAccount": self.account}}
         return {
-            self._role: _role(self.account),
-            self.policy: self._policy([*self.permissions, allow("*", *_LOGS_AND_TRACES)]),
+            self._role: service_role(_SERVICES, Condition=same_account),
+            self.policy: managed_policy(role, [*self.permissions, allow("*", *_LOGS_AND_TRACES)]),
             self.path: self._machine(),
-            self.start_policy: self._policy([allow(att(self.path, "Arn"), "states:StartExecution")]),
+            self.start_policy: managed_policy(role, [allow(att(self.path, "Arn"), "states:StartExecution")]),
         }
 
     def rule(self, description: str, when: Mapping[str, Any] | str, **sent: Any) -> Resource:
@@ -112,14 +115,6 @@ class StateMachine:
             "TracingConfiguration": {"Enabled": True},
         }
         return {"Type": "AWS::StepFunctions::StateMachine", "DependsOn": [self.policy], "Properties": properties}
-
-    def _policy(self, statements: Sequence[Mapping[str, Any]]) -> Resource:
-        # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
-        document = {"Version": "2012-10-17", "Statement": [dict(one) for one in statements]}
-        return {
-            "Type": "AWS::IAM::ManagedPolicy",
-            "Properties": {"PolicyDocument": document, "Roles": [ref(self._role)]},
-        }
 
 
 def event_rule(description: str, **properties: Any) -> Resource:
@@ -197,14 +192,3 @@ def _queue_policy(rules: Sequence[str]) -> Resource:
     document = {"Version": "2012-10-17", "Statement": [sends, secure]}
     properties = {"Queues": [ref(_QUEUE)], "PolicyDocument": document}
     return {"Type": "AWS::SQS::QueuePolicy", "Properties": properties}
-
-
-def _role(account: Any) -> Resource:
-    statement = {
-        "Effect": "Allow",
-        "Principal": {"Service": ["events.amazonaws.com", "states.amazonaws.com"]},
-        "Action": "sts:AssumeRole",
-        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
-    }
-    document = {"Version": "2012-10-17", "Statement": [statement]}
-    return {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": document}}
