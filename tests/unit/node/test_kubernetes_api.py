@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +107,19 @@ def test_a_node_that_ends_ends_its_pods(site: Site, api: Api) -> None:
     assert kubernetes.end_work() == f"deleted 1 pods of {MINE}"
     assert (list(api.pods), api.disrupted) == ([("jobs", "worker-1")], [("jobs", "worker-0")])
     assert api.is_cordoned(MINE)
+
+
+def test_one_token_serves_many_calls_and_an_old_one_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubernetes, made = site.kubernetes(), site.watched.root / "tokens"
+    program = site.watched.tools / "aws"
+    program.write_text(program.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho one >>{made}\n"))
+    for _ in range(3):
+        assert kubernetes.why_out() == ""
+    assert made.read_text() == "one\n"
+    late = time.monotonic() + 14 * 60
+    monkeypatch.setattr(time, "monotonic", lambda: late)
+    assert kubernetes.why_out() == ""
+    assert made.read_text() == "one\none\n"
 
 
 def test_a_refusal_says_who_may_not_do_what(site: Site, api: Api) -> None:
