@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from tool_output import READ_SAMPLE, figures
+
 if TYPE_CHECKING:
     import aws_cdk as cdk
     from syrupy.assertion import SnapshotAssertion
@@ -95,13 +97,19 @@ def snapshot_json(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how much of the product was checked, from whichever process checked it."""
-    lines = [
-        line
+    properties = [
+        (name, str(value))
         for report in terminalreporter.getreports("passed")
-        for name, line in getattr(report, "user_properties", ())
-        if name == "matrix" and report.when == "call"
+        if report.when == "call"
+        for name, value in getattr(report, "user_properties", ())
     ]
-    if lines:
-        terminalreporter.section("matrix")
-    for line in lines:
-        terminalreporter.write_line(str(line))
+    read = [value.split(" ", 1) for name, value in properties if name == READ_SAMPLE]
+    sections = {
+        "matrix": [value for name, value in properties if name == "matrix"],
+        "output of real tools": figures((tool, source) for tool, source in read) if read else [],
+    }
+    for title, lines in sections.items():
+        if lines:
+            terminalreporter.section(title)
+        for line in lines:
+            terminalreporter.write_line(line)

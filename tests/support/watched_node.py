@@ -14,6 +14,7 @@ from cdk_gpu_clusters.node.gpunode.events import Events
 from cdk_gpu_clusters.node.gpunode.node import Aws, AwsError, Metadata, Node, Settings
 from cdk_gpu_clusters.node.gpunode.watch.mode import mode_of
 from cdk_gpu_clusters.node.gpunode.watch.service import make_watch
+from efa_sysfs import add_device
 
 INSTANCE = "i-0123456789abcdef0"
 GROUP = "trainers-asg"
@@ -169,4 +170,5 @@ class WatchedNode:
                 log.write(f"4,{self._sequence},{self._sequence * 1000},-;{message}\n SUBSYSTEM=pci\n")
 
     def efa_counter(self, device: str, counter: str, value: object) -> None:
+        add_device(self.root, device)
         self.write(f"sys/class/infiniband/{device}/ports/1/hw_counters/{counter}", f"{value}\n")

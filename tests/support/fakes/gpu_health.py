@@ -5,7 +5,7 @@ for `GPU Recovery Action`, which came later, those of published outputs of 580 a
 PATH; its state holds
 
     gpus        per GPU: cells that differ from CELLS; `lost`: it fell off the bus; `links`: GB/s of each NVLink, 0 down;
-                `sram`, `recovery`: what -q says
+                `sram`, `recovery`: what -q says; `repairs`: what 590 adds
     unknown     sections of fields that this driver does not know, such as `fabric`
     status      exit status, with `text` instead of any answer: a driver that does not answer, or garbage
     seconds     how long it takes to answer
@@ -31,6 +31,8 @@ CELLS = {
     "ecc.errors.uncorrected.volatile.total": "0",
     "ecc.errors.uncorrected.aggregate.total": "0",
     "retired_pages.pending": "[N/A]",
+    "retired_pages.single_bit_ecc.count": "[N/A]",
+    "retired_pages.double_bit.count": "[N/A]",
     "reset_status.reset_required": "[N/A]",
     "reset_status.drain_and_reset_recommended": "[N/A]",
     "pcie.link.gen.current": "5",
@@ -38,6 +40,7 @@ CELLS = {
     "pcie.link.width.current": "16",
     "pcie.link.width.max": "16",
     "clocks_event_reasons.gpu_idle": "Not Active",
+    "utilization.gpu": "97",
     "clocks.sm": "1980",
     "clocks.max.sm": "1980",
     "temperature.gpu": "45",
@@ -120,9 +123,11 @@ def details(state: dict[str, Any]) -> str:
     text = "==============NVSMI LOG==============\n\n"
     for index, gpu in enumerate(state["gpus"]):
         text += f"GPU {address(index)}\n"
-        if "recovery" in gpu:
-            text += f"    GPU Recovery Action                   : {gpu['recovery']}\n"
+        if any("recovery" in other for other in state["gpus"]):
+            text += f"    GPU Recovery Action                   : {gpu.get('recovery', 'None')}\n"
         text += f"        Aggregate\n            SRAM Threshold Exceeded       : {gpu.get('sram', 'No')}\n"
+        for name, flag in gpu.get("repairs", {}).items():
+            text += f"        {name:<47}: {flag}\n"
     return text
 
 

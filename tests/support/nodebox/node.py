@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from efa_sysfs import make_device
 from nodebox.cloud import ACCOUNT, Fleet
 from nodebox.gpus import Gpus
 from nodebox.image import AWS, DAEMONS, DRIVER, S3, image_layer
@@ -196,5 +197,5 @@ def device_classes(directory: Path, efa_count: int) -> Path:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(f"../../devices/virtual/net/{name}")
     for index in range(efa_count):
-        (directory / "infiniband" / f"rdmap{index}s0").mkdir(parents=True)
+        make_device(directory / "infiniband" / f"rdmap{index}s0")
     return directory

@@ -18,6 +18,8 @@ from typing import Any, ClassVar
 import jmespath  # type: ignore[import-untyped]
 import pytest
 
+from efa_sysfs import add_device
+
 INSTANCE = "i-0123456789abcdef0"
 
 # The AWS CLI: hands its arguments to the account behind the metadata server, and fails as the CLI does.
@@ -226,11 +228,12 @@ class Node:
 
     def efa_devices(self, *names: str) -> None:
         for name in names:
-            (self.root / "sys/class/infiniband" / name).mkdir(parents=True)
+            add_device(self.root, name)
 
     def gpus(self, *cells: str, late: int = 0) -> None:
         """nvidia-smi that prints one row per GPU, after `late` calls that fail as before the driver is loaded."""
-        rows = "\n".join(f"{index}, {cell}" for index, cell in enumerate(cells))
+        # `nounits`: the numbers alone.
+        rows = "\n".join(f"{index}, {cell.removesuffix(' MiB')}" for index, cell in enumerate(cells))
         count = self.root / "nvidia-smi-calls"
         self.tool(
             "nvidia-smi",

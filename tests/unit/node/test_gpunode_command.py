@@ -43,7 +43,8 @@ def wait_for_end(child: int) -> None:
 
 def test_output_and_status_come_back() -> None:
     outcome = run("sh", "-c", "echo out; echo err >&2; exit 3")
-    assert (outcome.status, outcome.ok, outcome.hung, outcome.output) == (3, False, False, "out\nerr\n")
+    assert (outcome.status, outcome.ok, outcome.hung) == (3, False, False)
+    assert (outcome.output, outcome.errors, outcome.words) == ("out\n", "err\n", "err out")
     assert run("sh", "-c", "echo $COLOR", environment={"COLOR": "red"}).words == "red"
 
 
@@ -60,7 +61,7 @@ def test_program_that_hangs_is_ended_at_its_deadline_and_says_what_it_had_to_say
     monkeypatch.setattr(command, "_TERMINATE_SECONDS", 0.05)
     outcome = run("sh", "-c", "trap '' TERM; echo begun; while :; do sleep 0.05; done", timeout_seconds=1)
     assert (outcome.status, outcome.hung) == (TIMED_OUT, True)
-    assert outcome.output == "sh did not end within 1 s begun\n"
+    assert (outcome.output, outcome.errors) == ("begun\n", "sh did not end within 1 s\n")
 
 
 def test_grandchild_that_keeps_the_output_open_does_not_hold_the_reader() -> None:
@@ -70,6 +71,34 @@ def test_grandchild_that_keeps_the_output_open_does_not_hold_the_reader() -> Non
 
 def test_garbage_in_the_output_is_read_as_it_is() -> None:
     assert run("printf", "\\377\\376 a").output == "\ufffd\ufffd a"
+
+
+def test_programs_do_not_translate_what_they_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert run("sh", "-c", "echo $LC_ALL").words == "C"
+    assert run("sh", "-c", "echo $LC_ALL", environment={"LC_ALL": "C.UTF-8"}).words == "C.UTF-8"
+
+
+def test_endless_output_is_cut_and_its_program_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(command, "_LONGEST_BYTES", 64 * 1024)
+    truncate, limits = os.ftruncate, list[int]()
+
+    def watched(file: int, size: int) -> None:
+        limits.append(size)
+        truncate(file, size)
+
+    monkeypatch.setattr(os, "ftruncate", watched)
+    script = f"echo head; for i in 1 2 3; do head -c 9000000 /dev/zero; sleep 0.2; done; touch {tmp_path}/done"
+    outcome = run("sh", "-c", script, timeout_seconds=60)
+    assert outcome.ok
+    assert (tmp_path / "done").exists()
+    assert outcome.output.startswith("head\n")
+    assert len(outcome.output) == 64 * 1024
+    assert set(limits) == {64 * 1024}
+
+
+def test_argument_that_no_program_can_have_is_no_crash() -> None:
+    assert run("echo", "a\0b").status == NOT_EXECUTABLE
 
 
 def test_disk_that_takes_nothing_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,14 +84,14 @@ FAULTS: list[tuple[Check, dict[int, dict[str, Any]], str, str]] = [
     (check_gpus, {3: {"memory.total": "65000"}}, "MONITOR", "65000 MiB"),
     (check_ecc, {2: {VOLATILE: "3", AGGREGATE: "5"}}, "RESET", "GPU 2: 3 uncorrected errors since"),
     (check_ecc, {2: {AGGREGATE: "5"}}, "MONITOR", "GPU 2: 5 uncorrected errors in its life, none since"),
-    (check_sram, {0: {"sram": "Yes"}}, "REPLACE", "1 GPUs over the error threshold"),
+    (check_sram, {0: {"sram": "Yes"}}, "REPLACE", "00000000:1A:00.0: SRAM Threshold Exceeded"),
     (check_row_remapping, {1: {"remapped_rows.failure": "1"}}, "REPLACE", "00000000:1B:00.0"),
     (check_row_remapping, {1: {"remapped_rows.pending": "1"}}, "RESET", "00000000:1B:00.0"),
     (check_row_remapping, {1: {"remapped_rows.pending": "Yes"}}, "RESET", "00000000:1B:00.0"),
     (check_nvlink, {0: {"links": [26.562] * 17 + [0]}}, "MONITOR", "GPU 0: 17 of 18 links up"),
-    (check_nvlink, {0: {"links": [26.562] * 12}}, "MONITOR", "12 of 12 links up, 637 GB/s"),
+    (check_nvlink, {0: {"links": [26.562] * 12}}, "MONITOR", "12 of 18 links up, 637 GB/s"),
     (check_nvlink, {3: {"links": [0] * 18}}, "RESET", "GPU 3: no link is up"),
-    (check_fabric, {1: {"fabric.state": "state  In Progress", "fabric.status": "status N/A"}}, "MONITOR", "In Progress"),
+    (check_fabric, {1: {"fabric.state": "state  In Progress", "fabric.status": "status N/A"}}, "RESET", "In Progress"),
     (check_fabric, {1: {"fabric.status": "status Unknown"}}, "RESET", "GPU 1: Completed, Unknown"),
     (check_pcie, {0: {"pcie.link.width.current": "8"}}, "MONITOR", "GPU 0: x8"),
     (check_pcie, {0: {"pcie.link.gen.current": "1"}}, "MONITOR", "GPU 0: generation 1, in use"),
@@ -99,7 +99,15 @@ FAULTS: list[tuple[Check, dict[int, dict[str, Any]], str, str]] = [
     (check_recovery, {0: {"recovery": "None"}, 1: {"recovery": "Drain and Reset"}}, "RESET", "Drain and Reset"),
     (check_recovery, {1: {"recovery": "Reboot"}}, "REBOOT", "Reboot"),
     (check_recovery, {1: {"recovery": "Something new"}}, "UNKNOWN", "Something new"),
-    (check_recovery, {1: {"reset_status.reset_required": "Yes"}}, "RESET", "GPU 1"),
+    (check_recovery, {gpu: {"reset_status.reset_required": "Yes" if gpu == 1 else "No"} for gpu in range(4)}, "RESET",
+     "GPU 1"),
+    (check_ecc, {2: {VOLATILE: "[Unknown Error]"}}, "UNKNOWN", "1 of 4 GPUs gave no value"),
+    (check_sram, {2: {"repairs": {"Channel Repair Pending": "Yes"}}}, "RESET", "1C:00.0: Channel Repair Pending"),
+    (check_sram, {2: {"repairs": {"TPC Repair Pending": "Yes"}}}, "RESET", "1C:00.0: TPC Repair Pending"),
+    (check_sram, {2: {"repairs": {"Unrepairable Memory": "Yes"}}}, "REPLACE", "1C:00.0: Unrepairable Memory"),
+    (check_nvlink, {0: {"links": [26.562] * 17}}, "MONITOR", "17 of 18 links up, 903 GB/s"),
+    (check_fabric, {1: {"fabric.state": "Not Started", "fabric.status": "N/A"}}, "RESET", "GPU 1: Not Started"),
+    (check_fabric, {1: {"fabric.state": "gestartet", "fabric.status": "gut"}}, "UNKNOWN", "GPU 1: gestartet, gut"),
 ]  # fmt: skip
 
 
@@ -127,7 +135,6 @@ def test_more_gpus_than_expected_are_another_type(health: Health) -> None:
     ("text", "status"),
     [
         ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", 9),
-        ("No devices were found", 6),
         ("Segmentation fault", 139),
         ("\x00\x01 0, 1,\n]]", 0),
         ("", 0),
@@ -155,7 +162,8 @@ def test_a_missing_program_tells_nothing(health: Health, tmp_path: Path, monkeyp
 
 
 def test_idle_links_may_be_slow(health: Health) -> None:
-    idle = {"pcie.link.gen.current": "1", "clocks_event_reasons.gpu_idle": "Active"}
+    """A power cap makes the clock event `gpu_idle` Not Active on an idle GPU, too."""
+    idle = {"pcie.link.gen.current": "1", "utilization.gpu": "0", "clocks_event_reasons.gpu_idle": "Not Active"}
     assert told(check_pcie(health({0: idle}))) == [("OK", "4 GPUs: generation 1 of 5, x16; generation 5 of 5, x16")]
 
 
@@ -180,6 +188,8 @@ def test_retired_pages_wait_for_a_reboot(health: Health) -> None:
     assert [result.severity.name for result in check_row_remapping(health(turing))] == ["OK"]
     turing[1]["retired_pages.pending"] = "Yes"
     assert [result.severity.name for result in check_row_remapping(health(turing))] == ["REBOOT"]
+    turing[2] |= {"retired_pages.single_bit_ecc.count": "5", "retired_pages.double_bit.count": "55"}
+    assert [result.severity.name for result in check_row_remapping(health(turing))] == ["REBOOT", "REPLACE"]
 
 
 def test_split_gpus_have_no_nvlink_to_others(health: Health) -> None:
@@ -205,13 +215,33 @@ def test_ecc_switched_off_tells_nothing(health: Health) -> None:
         check_ecc(health(off))
 
 
+@pytest.fixture
+def switches(tmp_path: Path) -> None:
+    """NVSwitches on the PCI bus, as on p4d and p5."""
+    device = tmp_path / "sys/bus/pci/devices/0000:07:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x10de\n")
+    (device / "class").write_text("0x068000\n")
+
+
+@pytest.mark.usefixtures("switches")
 def test_a_fabric_manager_that_does_not_run_needs_a_reset(health: Health) -> None:
     [result] = check_fabric(health(manager=MANAGER.replace("active", "failed")))
-    assert told([result]) == [("RESET", "nvidia-fabricmanager has failed")]
+    assert result.severity is Severity.RESET
+    assert result.found.startswith("nvidia-fabricmanager: failed")
 
 
-def test_gpus_that_do_not_say_whether_they_joined(health: Health) -> None:
-    """An A100 never says; then the manager's word counts, and without a manager nothing is known."""
+def test_a_fabric_manager_without_switches_may_fail(health: Health) -> None:
+    """EKS's image starts it on GB200, whose switches are elsewhere, and on p3dn, which has none."""
+    failed = MANAGER.replace("active", "failed")
+    assert told(check_fabric(health(manager=failed))) == [("OK", "4 GPUs have joined the fabric")]
+    volta = {index: {"fabric.state": "[N/A]", "fabric.status": "[N/A]"} for index in range(4)}
+    assert check_fabric(health(volta, manager=failed))[0].severity is Severity.OK
+
+
+@pytest.mark.usefixtures("switches")
+def test_gpus_that_do_not_report_whether_they_joined(health: Health) -> None:
+    """An A100 never reports it. The fabric manager counts, and without one nothing is known."""
     ampere = {index: {"fabric.state": "[N/A]", "fabric.status": "[N/A]"} for index in range(4)}
     [result] = check_fabric(health(ampere))
     assert result.severity is Severity.OK
@@ -219,6 +249,97 @@ def test_gpus_that_do_not_say_whether_they_joined(health: Health) -> None:
         check_fabric(health(ampere, manager="LoadState=not-found\n"))
     with pytest.raises(Undetermined):
         check_fabric(health(manager="LoadState=not-found\n", unknown=["fabric"]))
+
+
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 570.86"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "severity"),
+    [(MISMATCH, 18, "REBOOT"), ("No devices were found\n", 6, "REPLACE")],
+)
+def test_a_driver_without_any_gpu_asks_for_an_action(
+    health: Health, tmp_path: Path, text: str, status: int, severity: str
+) -> None:
+    [result] = check_gpus(health(text=text, status=status))
+    assert result.severity.name == severity
+    assert text.splitlines()[0][:40] in result.found
+    # A package manager may be replacing the driver.
+    comm = tmp_path / "proc/4711/comm"
+    comm.parent.mkdir(parents=True)
+    comm.write_text("dpkg\n")
+    [result] = check_gpus(health(text=text, status=status))
+    assert result.severity is Severity.UNKNOWN
+    assert "dpkg is at work" in result.found
+
+
+def rows_of(*cells: str) -> str:
+    return "".join(f"{index}, {row}\n" for index, row in enumerate(cells))
+
+
+H100_ROW = "NVIDIA H100 80GB HBM3, GPU-1, 81559"
+NEEDS_RESET = "[GPU requires reset], [GPU requires reset], 0"
+
+
+def test_a_gpu_that_requires_a_reset_is_reset_not_replaced(health: Health) -> None:
+    [result] = check_gpus(health(text=rows_of(H100_ROW, NEEDS_RESET, H100_ROW, H100_ROW), status=0))
+    assert (result.severity.name, result.fix) == ("RESET", "drain the node and reset the GPU")
+    assert "1, [GPU requires reset]" in result.found
+
+
+@pytest.mark.parametrize(
+    "check", [check_ecc, check_sram, check_row_remapping, check_clocks, check_pcie, check_nvlink, check_fabric]
+)
+def test_a_check_reports_gpus_that_it_got_no_value_of(health: Health, check: Check) -> None:
+    """Three of four GPUs must never read as a healthy node."""
+    assert Severity.UNKNOWN in [result.severity for result in check(health(count=3))]
+    [result] = check(health(count=4))
+    assert result.severity is Severity.OK
+
+
+def test_a_corrupted_inforom_is_watched_and_hides_no_row(health: Health) -> None:
+    warning = "WARNING: infoROM is corrupted at gpu 00000000:1B:00.0\n"
+    [result] = check_gpus(health(text=rows_of(*[H100_ROW] * 4) + warning, status=14))
+    assert (result.severity.name, result.found) == ("MONITOR", warning.strip())
+    lost, watched = check_gpus(health(text=rows_of(*[H100_ROW] * 3) + warning, status=14))
+    assert (lost.severity.name, watched.severity.name) == ("REPLACE", "MONITOR")
+
+
+def test_one_unknown_error_is_no_lost_gpu(health: Health) -> None:
+    assert check_gpus(health({1: {"memory.total": "[Unknown Error]"}}))[0].severity is Severity.REPLACE
+    results = check_clocks(health({1: {"clocks_event_reasons.hw_slowdown": "[Unknown Error]"}}))
+    assert [result.severity.name for result in results] == ["OK"]
+
+
+def test_links_that_are_down_are_not_accepted_at_the_boot(health: Health) -> None:
+    assert not check_nvlink(health({0: {"links": [26.562] * 17}}))[0].is_acceptable
+    narrow = {"pcie.link.width.current": "8"}
+    assert not check_pcie(health({0: narrow}))[0].is_acceptable
+    # Every GPU alike: the type connects them so.
+    assert all(result.is_acceptable for result in check_pcie(health(dict.fromkeys(range(4), narrow))))
+
+
+def test_the_number_of_links_follows_from_the_bandwidth(health: Health) -> None:
+    """V100: 6 links; A100: 12; H100: 18; B200: 18 of twice the rate."""
+    for speed, links, bandwidth in ((25.781, 6, "300"), (25, 12, "600"), (26.562, 18, "900"), (53.125, 18, "1800")):
+        gpus = {index: {"links": [speed] * links} for index in range(4)}
+        assert told(check_nvlink(health(gpus, settings={"nvlink": bandwidth}))) == [
+            ("OK", f"4 GPUs with {links} links up")
+        ]
+
+
+def test_unreadable_nvlink_output_is_no_dead_link(health: Health) -> None:
+    text = "".join(f"GPU {index}: NVIDIA H100 (UUID: GPU-{index})\n\t Verbindung 0: 26 GB/s\n" for index in range(4))
+    with pytest.raises(Undetermined):
+        check_nvlink(health(text="0, Disabled\n" + text, status=0))
+    dead = "".join(
+        f"GPU {index}: NVIDIA H100 (UUID: GPU-{index})\n"
+        "NVML: Unable to retrieve NVLink information as all links are inActive\n"
+        for index in range(4)
+    )
+    assert [result.severity.name for result in check_nvlink(health(text="0, Disabled\n" + dead, status=0))] == [
+        "RESET"
+    ] * 4
 
 
 @pytest.mark.parametrize(

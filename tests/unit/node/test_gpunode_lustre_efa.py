@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from cdk_gpu_clusters.node.gpunode.checks.network import check_lustre
 from cdk_gpu_clusters.node.gpunode.command import Outcome
 from cdk_gpu_clusters.node.gpunode.lustre import choose_devices
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
+from efa_sysfs import add_device
 from fakes import lnet as fakes
 
 ROUTES = """Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
@@ -32,7 +34,7 @@ class EfaNode:
         (root / "tools").mkdir()
         self.lnet = fakes.install(root / "tools")
         for name in ("rdmap0s0", "rdmap16s0", "rdmap32s0", "rdmap48s0", "ibp99s0"):
-            (root / "sys/class/infiniband" / name).mkdir(parents=True)
+            add_device(root, name)
         self.write("proc/net/route", ROUTES)
         self.write("proc/sys/kernel/random/boot_id", "boot-1\n")
         self.write("etc/gpu-cluster/node.env", SETTINGS)
@@ -158,7 +160,7 @@ def test_a_node_without_devices_or_routes_says_so(node: EfaNode, capsys: pytest.
     assert run(capsys, "set-up") == (1, "no network device has a route")
     node.write("proc/net/route", ROUTES)
     for device in (node.root / "sys/class/infiniband").glob("rdmap*"):
-        device.rmdir()
+        shutil.rmtree(device)
     assert run(capsys, "set-up") == (1, "the node has no EFA devices")
 
 

@@ -26,6 +26,7 @@ from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from cdk_gpu_clusters.node.gpunode.state import remember
 from cdk_gpu_clusters.node.gpunode.watch.cases import Cases
 from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
+from efa_sysfs import add_device
 
 INSTANCE = "i-0123456789abcdef0"
 # CloudWatch API reference, MetricDatum: Unit.
@@ -86,6 +87,7 @@ class MeasuredNode:
 
     def efa(self, device: str, **counters: object) -> None:
         for name, value in counters.items():
+            add_device(self.root, device)
             self.write(f"sys/class/infiniband/{device}/ports/1/hw_counters/{name}", f"{value}\n")
 
     def lustre(self, read: int, written: int) -> None:

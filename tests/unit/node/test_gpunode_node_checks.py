@@ -14,6 +14,7 @@ from cdk_gpu_clusters.node.gpunode.checks.check import Result, Undetermined
 from cdk_gpu_clusters.node.gpunode.checks.links import check_numa
 from cdk_gpu_clusters.node.gpunode.checks.network import check_efa, check_lustre, check_nccl_plugin
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
+from efa_sysfs import add_device
 from fakes import gpu_health
 
 Tool = Callable[[str, str], None]
@@ -55,7 +56,7 @@ def told(results: list[Result]) -> list[tuple[str, str, str]]:
 
 def efa_devices(root: Path, *names: str) -> None:
     for name in names:
-        (root / "sys/class/infiniband" / name / "device").mkdir(parents=True)
+        add_device(root, name)
 
 
 DOMAINS = "\n".join(

@@ -149,7 +149,7 @@ def test_as_json(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(line)
     assert (told["instance_id"], told["severity"]) == ("i-0ab", "replace")
     time.strptime(told["time"], "%Y-%m-%dT%H:%M:%SZ")
-    assert set(told["results"][0]) == {"check", "severity", "found", "expected", "fix"}
+    assert set(told["results"][0]) == {"check", "severity", "found", "expected", "fix", "is_acceptable"}
     assert told["results"][0]["severity"] == "replace"
 
 

@@ -95,7 +95,7 @@ def test_node_without_all_its_gpus_says_why_and_then_abandons(
 
 
 def test_too_few_efa_devices_fail_the_node(gpu_node: Any, gpu_settings: Any) -> None:
-    gpu_node.efa_devices("ens5")  # not an EFA name
+    gpu_node.efa_devices("ibp16s0")  # an NVLink controller of P6-B200
     gpu_node.install(**{**gpu_settings, "efa_interface_count": 4}, boot_deadline_seconds=100)
     assert gpu_node.boot()[1]["reason"] == "efa: 2 of 4 EFA devices"
 

@@ -67,6 +67,14 @@ def test_each_counter_has_its_own_measure(node: WatchedNode, counters: EfaCounte
     assert keys(counters) == ["efa-rdmap0s1-retrans_bytes"]
 
 
+def test_bytes_that_trickle_are_no_symptom(node: WatchedNode, counters: EfaCounters) -> None:
+    """A few retransmitted packets of 8 KiB in every probe: with a refill of 1 byte a second each was a symptom."""
+    for step in range(1, 1_000):
+        node.clock.now += 10
+        node.efa_counter("rdmap0s1", "retrans_bytes", 10**12 + 5 * 8_192 * step)
+        assert counters.probe() == []
+
+
 def test_counter_that_fell_begins_anew(node: WatchedNode, counters: EfaCounters) -> None:
     node.efa_counter("rdmap0s1", "rx_drops", 3)
     assert keys(counters) == []

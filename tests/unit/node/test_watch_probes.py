@@ -68,6 +68,13 @@ def test_garbage_of_the_tool_says_nothing_of_the_driver(watched: WatchedNode, sc
     assert probe_nvidia_smi() == []
 
 
+def test_driver_that_is_being_changed_is_not_gone(watched: WatchedNode) -> None:
+    watched.tool("nvidia-smi", '#!/bin/sh\necho "couldn\'t communicate with the NVIDIA driver"\nexit 9\n')
+    assert [symptom.key for symptom in probe_nvidia_smi()] == ["driver-gone"]
+    watched.write("proc/4711/comm", "nvidia-installe\n")
+    assert probe_nvidia_smi() == []
+
+
 def test_missing_tool_is_only_watched(watched: WatchedNode) -> None:
     (watched.tools / "nvidia-smi").unlink()
     [symptom] = probe_nvidia_smi()

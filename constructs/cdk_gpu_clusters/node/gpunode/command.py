@@ -8,8 +8,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -18,6 +18,8 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 # Time between SIGTERM and SIGKILL.
 _TERMINATE_SECONDS = 3
 _KILL_SECONDS = 0.5
+# Far more than any program prints that is read here: `nvidia-smi -q -x` of eight GPUs has less than 1 MiB.
+_LONGEST_BYTES = 16 * 1024 * 1024
 
 # Children that could not be killed, by their command lines. Starting the same again would only add to them.
 _stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
@@ -32,11 +34,14 @@ class Outcome:
 
     Attributes:
         status: Exit status; NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT or STUCK if there was none.
-        output: Standard output and error together, undecodable bytes replaced.
+        output: Standard output, undecodable bytes replaced.
+        errors: Standard error, after what this module adds about a program that did not end by itself. Apart from the
+            output, since a warning there must not spoil JSON or CSV.
     """
 
     status: int
     output: str
+    errors: str = ""
 
     @property
     def ok(self) -> bool:
@@ -49,13 +54,18 @@ class Outcome:
         return self.status in (TIMED_OUT, STUCK)
 
     @property
+    def text(self) -> str:
+        """Errors and output, for people."""
+        return self.errors + self.output
+
+    @property
     def words(self) -> str:
-        """The output as one line of at most 400 characters, for a reason."""
-        return " ".join(self.output.split())[:400]
+        """The text as one line of at most 400 characters, for a reason."""
+        return " ".join(f"{self.errors[:4000]} {self.output[:4000]}".split())[:400]
 
 
 def run(*arguments: str, timeout_seconds: float = 20, environment: Mapping[str, str] | None = None) -> Outcome:
-    """Run a program to its end, or to the deadline.
+    """Run a program to its end, or to the deadline, in the locale C: its output is never translated.
 
     A child in uninterruptible sleep survives SIGKILL, and `subprocess.run(timeout=...)` would wait for it without end.
     Here it is polled and then left alone. While it exists, the same command line is not run again.
@@ -64,33 +74,53 @@ def run(*arguments: str, timeout_seconds: float = 20, environment: Mapping[str, 
         environment: Variables in addition to those of this process.
     """
     if _is_stuck(arguments):
-        return Outcome(STUCK, f"{arguments[0]} is still stuck in the kernel")
-    # A file, not a pipe: a grandchild that keeps a pipe open would block the reader. In memory: the disk may be full,
-    # or read-only.
-    with os.fdopen(os.memfd_create("output"), "w+b") as captured:
+        return Outcome(STUCK, "", f"{arguments[0]} is still stuck in the kernel")
+    with closing(_Captured()) as output, closing(_Captured()) as errors:
         try:
             child = subprocess.Popen(
                 arguments,
                 stdin=subprocess.DEVNULL,
-                stdout=captured,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(environment or {})},
+                stdout=output.file,
+                stderr=errors.file,
+                env={**os.environ, "LC_ALL": "C", **(environment or {})},
                 start_new_session=True,
             )
         except FileNotFoundError:
-            return Outcome(NOT_FOUND, f"not found: {arguments[0]}")
-        except OSError as fault:
-            return Outcome(NOT_EXECUTABLE, f"{arguments[0]}: {fault.strerror}")
-        status = _wait(child, timeout_seconds)
+            return Outcome(NOT_FOUND, "", f"not found: {arguments[0]}")
+        except (OSError, ValueError) as fault:
+            return Outcome(NOT_EXECUTABLE, "", f"{arguments[0]}: {getattr(fault, 'strerror', None) or fault}")
+        status = _wait(child, timeout_seconds, (output, errors))
         if status == STUCK:
             _stuck[arguments] = child
-        captured.seek(0)
-        output = captured.read().decode("utf-8", "replace")
+        return Outcome(status, output.read(), _note(status, arguments[0], timeout_seconds) + errors.read())
+
+
+def _note(status: int, program: str, timeout_seconds: float) -> str:
     if status == TIMED_OUT:
-        return Outcome(status, f"{arguments[0]} did not end within {timeout_seconds:g} s {output}")
-    if status == STUCK:
-        return Outcome(status, f"{arguments[0]} is stuck in the kernel and cannot be killed {output}")
-    return Outcome(status, output)
+        return f"{program} did not end within {timeout_seconds:g} s\n"
+    return f"{program} is stuck in the kernel and cannot be killed\n" if status == STUCK else ""
+
+
+class _Captured:
+    """What a program writes, up to a limit. The rest is dropped, so that an endless output cannot fill the memory.
+
+    A file, not a pipe: a grandchild that keeps a pipe open would block the reader. In memory: the disk may be full, or
+    read-only.
+    """
+
+    def __init__(self) -> None:
+        self.file = os.memfd_create("output")
+
+    def close(self) -> None:
+        os.close(self.file)
+
+    def limit(self) -> None:
+        """Free what exceeds the limit. The program goes on at its own offset, and leaves a hole."""
+        if os.fstat(self.file).st_size > _LONGEST_BYTES:
+            os.ftruncate(self.file, _LONGEST_BYTES)
+
+    def read(self) -> str:
+        return os.pread(self.file, _LONGEST_BYTES, 0).decode("utf-8", "replace")
 
 
 def _is_stuck(arguments: tuple[str, ...]) -> bool:
@@ -104,23 +134,25 @@ def _is_stuck(arguments: tuple[str, ...]) -> bool:
     return False
 
 
-def _wait(child: subprocess.Popen[bytes], timeout_seconds: float) -> int:
-    if _ended(child, timeout_seconds):
+def _wait(child: subprocess.Popen[bytes], timeout_seconds: float, captured: Sequence[_Captured]) -> int:
+    if _ended(child, timeout_seconds, captured):
         return int(child.returncode)
     for signal_number, seconds in ((signal.SIGTERM, _TERMINATE_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal_number)
-        if _ended(child, seconds):
+        if _ended(child, seconds, captured):
             return TIMED_OUT
     child.returncode = STUCK  # or its destructor would warn of it, and wait
     return STUCK
 
 
-def _ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
+def _ended(child: subprocess.Popen[bytes], seconds: float, captured: Sequence[_Captured]) -> bool:
     end, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
     while child.poll() is None:
         if time.monotonic() >= end:
             return False
+        for one in captured:
+            one.limit()
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
     return True

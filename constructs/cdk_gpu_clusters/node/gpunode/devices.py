@@ -13,15 +13,20 @@ _TIMEOUT_SECONDS = 60
 # The path of the EFA installer. Services do not have that folder on their PATH.
 _FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
-# awslabs/aws hyperpod issue on P6-B200: `ibp*` devices are NVLink controllers, only `rdmap*` (and `efa*`, the older
-# name) are EFA.
-_PATTERNS = ("rdmap*", "efa*")
+# Amazon, and its EFA devices 0xefa0 to 0xefa3 (Linux kernel, drivers/infiniband/hw/efa/efa_main.c). Not by their names:
+# rdma-core has several rules for them, such as `rdmap16s27`, `rdmaP1p2s0`, `rdmao4` and `efa_0`, and the NVLink
+# controllers of P6-B200 beside them are `ibp*`.
+_VENDOR, _DEVICE = "0x1d0f", "0xefa"
 
 
 def efa_devices() -> list[Path]:
     """The EFA devices in sysfs, in the order of their names."""
-    folder = paths.below("/sys/class/infiniband")
-    return sorted({device for pattern in _PATTERNS for device in folder.glob(pattern)})
+    return sorted(device for device in paths.below("/sys/class/infiniband").glob("*") if _is_efa(device))
+
+
+def _is_efa(device: Path) -> bool:
+    vendor, kind = (paths.read_text(device / "device" / name).strip() for name in ("vendor", "device"))
+    return vendor == _VENDOR and kind.startswith(_DEVICE)
 
 
 def efa_provider() -> Outcome:
@@ -36,7 +41,7 @@ def neuron_devices() -> tuple[list[dict[str, Any]] | None, Outcome]:
     outcome = run("neuron-ls", "--json-output", timeout_seconds=_TIMEOUT_SECONDS)
     try:
         listed = json.loads(outcome.output) if outcome.ok else None
-    except ValueError:
+    except (ValueError, RecursionError):
         listed = None
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else None
     return rows, outcome

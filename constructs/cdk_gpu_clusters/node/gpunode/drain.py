@@ -199,8 +199,8 @@ def run_on_drain(events: Events, reason: str, deadline_seconds: float) -> None:
     environment = {"GPU_DRAIN_SECONDS": seconds}
     outcome = run(str(command), *reason.split(), timeout_seconds=deadline_seconds, environment=environment)
     spent = time.monotonic() - begin
-    if outcome.output:
-        sys.stderr.write(outcome.output)
+    if outcome.text:
+        sys.stderr.write(outcome.text)
     if outcome.ok:
         words = reason
     elif outcome.hung:

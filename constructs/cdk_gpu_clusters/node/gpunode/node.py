@@ -159,7 +159,7 @@ class Aws:
             return None
         try:
             return json.loads(text)
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise AwsError(f"aws {service} {operation} answered no JSON: {outcome.words}") from fault
 
 

@@ -129,7 +129,7 @@ def _collect(node: Node, reason: str) -> Path:
             name: pool.submit(run, *program, timeout_seconds=_TIMEOUT_SECONDS) for name, program in _PROGRAMS.items()
         }
         checks = pool.submit(_checks, node, outcomes["nvidia-smi.txt"])
-        parts.update({name: outcome.result().output for name, outcome in outcomes.items()})
+        parts.update({name: outcome.result().text for name, outcome in outcomes.items()})
         parts["checks.json"] = checks.result()
     for path in _FILES:
         parts[path.rsplit("/", 1)[-1]] = paths.read_text(paths.below(path))

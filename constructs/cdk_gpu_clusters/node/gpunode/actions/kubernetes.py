@@ -171,7 +171,7 @@ def _answer(text: str) -> Iterator[None]:
     """Read an answer; unexpected text is an error with that text."""
     try:
         yield
-    except (ValueError, KeyError, TypeError) as fault:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
         raise ActionError(f"unexpected answer of Kubernetes: {text[:200]}") from fault
 
 

@@ -199,7 +199,7 @@ def _new_token(command: Sequence[str]) -> str:
     outcome = run(*command, timeout_seconds=_TIMEOUT_SECONDS)
     try:
         return str(json.loads(outcome.output)["status"]["token"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ActionError(f"{' '.join(command[:3])}: {outcome.words}") from None
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from .. import paths
-from ..command import run
 from ..events import Events
 from ..node import Node
 from ..state import announced
+from ..systemd import properties_of
 
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 10.0
@@ -108,30 +108,13 @@ def _probe(stage: Stage, node: Node) -> Verdict:
         return Verdict.waiting(f"the check itself failed: {type(fault).__name__}: {fault}")
 
 
-# Services of the image: the fabric manager of NVSwitch systems, and the container runtime.
-
-_FABRIC_MANAGER = "nvidia-fabricmanager"
 _RUNTIMES = ("docker", "containerd")
-
-
-def probe_fabric_manager(_: Node) -> Verdict:
-    """Whether the fabric manager runs if the image starts it. Without it, CUDA fails on NVSwitch systems.
-
-    Images start it only if there is a switch. A unit that is not enabled, or whose condition does not hold, is not
-    needed.
-    """
-    shown = _show(_FABRIC_MANAGER)
-    if shown.get("LoadState") != "loaded" or shown.get("UnitFileState") not in ("enabled", "enabled-runtime"):
-        return Verdict.ok("the image starts none")
-    if shown.get("ConditionResult") == "no" and shown.get("ActiveState") == "inactive":
-        return Verdict.ok("not needed here: its condition does not hold")
-    return _running(_FABRIC_MANAGER, shown)
 
 
 def probe_containers(_: Node) -> Verdict:
     """Whether a container runtime runs if the image starts one."""
     for name in _RUNTIMES:
-        shown = _show(name)
+        shown = properties_of(name)
         if shown.get("LoadState") == "loaded" and shown.get("UnitFileState") == "enabled":
             return _running(name, shown)
     return Verdict.ok("the image starts none")
@@ -144,9 +127,3 @@ def _running(name: str, shown: dict[str, str]) -> Verdict:
     if state == "failed":
         return Verdict.failed(f"{name} has failed", f"journalctl -u {name}")
     return Verdict.waiting(f"{name} is {state}", f"journalctl -u {name}")
-
-
-def _show(unit: str) -> dict[str, str]:
-    outcome = run("systemctl", "show", f"{unit}.service", "-p", "LoadState,UnitFileState,ActiveState,ConditionResult")
-    pairs = (line.partition("=") for line in outcome.output.splitlines())
-    return {name: value for name, _, value in pairs}

@@ -12,15 +12,19 @@ from ..checks.check import Result, Severity
 from ..checks.verify import checks_of, verify
 from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
 from ..devices import efa_devices, efa_provider, neuron_devices
+from ..fabric import FABRIC_MANAGER, Manager, Membership, gpus_of_fabric, has_switches, manager_state, manager_words
 from ..node import Node
-from ..state import recall
+from ..state import recall, remember
 from ..watch.mode import Mode, mode_of
-from .stage import Stage, State, Verdict, probe_containers, probe_fabric_manager
+from .stage import Stage, State, Verdict, probe_containers
 
 # Anything that settles after a boot has settled by then.
 _VERIFICATION_SECONDS = 120
 # The fabric manager, without which CUDA does not start on NVSwitch systems, may have been started just now.
 _CUDA_SECONDS = 120
+# The fabric manager takes 30 s to give up (its "GFM Wait Timeout"), and is restarted once after that.
+_FABRIC_SECONDS = 300
+_JOIN_SECONDS, _RESTART_SECONDS = 60, 60
 
 
 def stages_of(node: Node) -> list[Stage]:
@@ -32,10 +36,8 @@ def stages_of(node: Node) -> list[Stage]:
         stages.append(Stage("disks", unit_probe("scratch")))
     if kind:
         stages.append(Stage("driver", probe_gpus if kind == "gpu" else probe_neuron))
-    # EKS's image starts the fabric manager on every type, and it fails without NVSwitch
-    # (awslabs/amazon-eks-ami issue 2727).
     if kind == "gpu" and settings.number("nvlink"):
-        stages.append(Stage("fabric-manager", probe_fabric_manager))
+        stages.append(Stage("fabric-manager", probe_fabric, deadline_seconds=_FABRIC_SECONDS))
     if settings.number("mig_count"):
         stages.append(Stage("mig", probe_mig))
         stages.append(Stage("cuda", probe_cuda, deadline_seconds=_CUDA_SECONDS))
@@ -55,12 +57,14 @@ def probe_gpus(node: Node) -> Verdict:
     """Whether the driver answers for every GPU. A lost GPU does not count."""
     wanted = node.settings.number("accelerator_count")
     answer = nvidia_smi.query(["uuid", "memory.total"])
-    if not answer.outcome.ok and not answer.rows:
-        return Verdict.waiting(f"nvidia-smi: {answer.outcome.words}", "is the image one with NVIDIA's driver?")
-    words = f"{len(answer.rows)} of {wanted} GPUs answer"
-    if len(answer.rows) >= wanted:
+    good = [row for row in answer.rows if nvidia_smi.number(row["memory.total"]) is not None]
+    if not answer.rows and not answer.without_row:
+        words = answer.outcome.words or "lists no GPU"
+        return Verdict.waiting(f"nvidia-smi: {words}", "is the image one with NVIDIA's driver?")
+    words = f"{len(good)} of {wanted} GPUs answer"
+    if len(good) >= wanted:
         return Verdict.ok(words)
-    lost = f"; {'; '.join(answer.lost)}" if answer.lost else ""
+    lost = f"; {'; '.join(answer.without_row)}" if answer.without_row else ""
     return Verdict.waiting(words + lost, "the host may be faulty: the node is replaced")
 
 
@@ -80,6 +84,8 @@ def probe_mig(node: Node) -> Verdict:
     if unit.state is not State.OK:
         return unit
     wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
+    if seen is None:
+        return Verdict.waiting("nvidia-smi -L lists no GPU", "journalctl -u gpu-mig")
     words = f"{seen} of {wanted} MIG devices"
     return Verdict.ok(words) if seen == wanted else Verdict.failed(words, "journalctl -u gpu-mig")
 
@@ -104,6 +110,47 @@ def probe_efa(node: Node) -> Verdict:
     return Verdict.ok(words)
 
 
+def probe_fabric(_: Node) -> Verdict:
+    """Whether the GPUs have joined the fabric, or have none.
+
+    The fabric manager is restarted once: it fails if it starts before the GPUs are ready for it, and succeeds later
+    (pytorch/ci-infra pull request 552).
+    """
+    gpus, manager = gpus_of_fabric(), manager_state()
+    if gpus is None:
+        return Verdict.waiting("nvidia-smi lists no GPU")
+    needed = has_switches()
+    apart = [gpu for gpu in gpus if gpu.membership in _APART]
+    joined = [gpu for gpu in gpus if gpu.membership is Membership.JOINED]
+    if not apart and (manager in (Manager.RUNS, Manager.ABSENT) or not needed):
+        return Verdict.ok(f"{len(joined)} GPUs have joined the fabric" if joined else "the GPUs report no fabric")
+    words = "; ".join(gpu.words for gpu in apart) or f"nvidia-fabricmanager: {manager.value}"
+    if manager is not Manager.ABSENT:
+        words += _restart_once(failed=manager is Manager.FAILED)
+    said = manager_words()
+    return Verdict.waiting(f"{words}; fabric manager: {said}" if said else words, f"journalctl -u {FABRIC_MANAGER}")
+
+
+_APART = (Membership.LIMITED, Membership.JOINING, Membership.FAILED, Membership.UNREADABLE)
+
+
+def _restart_once(*, failed: bool) -> str:
+    """Restart the fabric manager if it failed or took too long, once in this boot, before any work runs."""
+    known, now = recall(_FABRIC), paths.uptime_seconds()
+    since = known.get("since")
+    if not isinstance(since, (int, float)):
+        since = now
+        remember(_FABRIC, {"since": since})
+    if known.get("restarted"):
+        return "; the fabric manager was restarted"
+    if not failed and now - since < _JOIN_SECONDS:
+        return ""
+    remember(_FABRIC, {"since": since, "restarted": True})
+    run("systemctl", "restart", f"{FABRIC_MANAGER}.service", timeout_seconds=_RESTART_SECONDS)
+    return "; the fabric manager is restarted"
+
+
+_FABRIC = "fabric"
 _TIMEOUT_SECONDS = 300
 _NEVER = 2
 
@@ -178,10 +225,12 @@ _FAILS_FROM = Severity.RESET
 def probe_health(node: Node) -> Verdict:
     """Whether no check of `gpunode verify` finds a fault. An undetermined check does not hold the node back.
 
+    Some faults that a node in service goes on with are none to begin with, such as a link that is down.
+
     If the watchdog does not act (GPU_WATCH), findings are only reported.
     """
     results = verify(node, checks_of(node))
-    faults = [result for result in results if result.severity >= _FAILS_FROM]
+    faults = [result for result in results if result.severity >= _FAILS_FROM or not result.is_acceptable]
     if faults and mode_of(node) is Mode.ON:
         return Verdict.waiting(_words(faults), faults[0].fix)
     notable = [result for result in results if result.severity is not Severity.OK]

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import nvidia_smi, paths
-from ..command import run
+from ..command import Outcome
 from ..devices import as_ranges, neuron_counters, neuron_devices
+from ..driver_change import program_at_work
 from ..node import Node
-from .check import Result, Severity, Undetermined, gpu_rows, or_well
+from .check import Result, Severity, Undetermined, gpu_rows, of_all_gpus, or_well
 
 # A GPU that fell off the bus keeps its row in nvidia-smi, and the exit status stays 0, so it is not counted. A node
 # with too few GPUs is replaced: awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck (severity
@@ -20,23 +21,87 @@ def check_gpus(node: Node) -> list[Result]:
     """Count the GPUs that answer, and compare their model and memory."""
     wanted, model = node.settings.number("accelerator_count"), node.settings.text("model")
     answer = nvidia_smi.query(["name", "uuid", "memory.total"])
+    failure = driver_failure("gpus", answer.outcome)
+    if failure and not answer.rows:
+        return [failure]
+    good = [row for row in answer.rows if nvidia_smi.number(row["memory.total"]) is not None]
+    lost = [*answer.lost, *(_row_text(row) for row in answer.rows if _UNKNOWN_ERROR in row["memory.total"])]
+    silent = len(answer.rows) + len(answer.without_row) - len(good) - len(lost) - len(answer.need_reset)
+    missing = wanted - len(answer.rows) - len(answer.without_row)
     # Truncated output proves no GPU missing. Only a complete answer does, or a GPU that is reported as lost.
-    if not answer.lost and (not answer.rows or (len(answer.rows) < wanted and not answer.outcome.ok)):
+    if not (good or lost or answer.need_reset) or (missing > 0 and not lost and not answer.is_complete):
         raise Undetermined(f"nvidia-smi: {answer.outcome.words or 'lists no GPU'}")
-    kinds = sorted({f"{row['name']}, {row['memory.total']} MiB" for row in answer.rows})
-    words = f"{len(answer.rows)} GPUs: {'; '.join(kinds) or 'none'}"
-    findings = [*_count(len(answer.rows), answer.lost, wanted), *_models(answer.rows, model)]
-    if len({row["memory.total"] for row in answer.rows}) > 1:
+    kinds = sorted({f"{row['name']}, {row['memory.total']} MiB" for row in good})
+    words = f"{len(good)} GPUs: {'; '.join(kinds) or 'none'}"
+    findings = [
+        *_count(len(good), lost, wanted, missing),
+        *_waiting_for_reset(answer.need_reset),
+        *_warnings(answer.warnings),
+        *_models(good, model),
+    ]
+    if silent:
+        findings.append(Result("gpus", Severity.UNKNOWN, f"{silent} GPUs gave no size of their memory"))
+    if len({row["memory.total"] for row in good}) > 1:
         findings.append(Result("gpus", Severity.MONITOR, words, "GPUs of the same memory", "ask AWS about the host"))
     return or_well("gpus", findings, words)
 
 
-def _count(seen: int, lost: Sequence[str], wanted: int) -> Iterator[Result]:
-    if seen < wanted or lost:
+# The text of NVML_ERROR_UNKNOWN. In a single cell it says little, for the size of the memory that the GPU is dead.
+_UNKNOWN_ERROR = "Unknown Error"
+
+
+def _row_text(row: Mapping[str, str]) -> str:
+    return ", ".join(row.values())
+
+
+def _count(seen: int, lost: Sequence[str], wanted: int, missing: int) -> Iterator[Result]:
+    if lost or missing > 0:
         words = f"{seen} GPUs answer" + (f"; lost: {'; '.join(lost)}" if lost else "")
         yield Result("gpus", Severity.REPLACE, words, f"{wanted} GPUs", "replace the node: its host has lost a GPU")
     elif wanted and seen > wanted:
         yield Result("gpus", Severity.MONITOR, f"{seen} GPUs answer", f"{wanted} GPUs", "is it the fleet's type?")
+
+
+def _waiting_for_reset(rows: Sequence[str]) -> Iterator[Result]:
+    """NVML API reference, NVML_ERROR_RESET_REQUIRED: the GPU requires a reset before it can be used again."""
+    if rows:
+        fix = "drain the node and reset the GPU"
+        yield Result("gpus", Severity.RESET, f"{len(rows)} GPUs require a reset: {'; '.join(rows)}", "none", fix)
+
+
+def _warnings(lines: Sequence[str]) -> Iterator[Result]:
+    """nvidia-smi(1), return code 14: the infoROM of a GPU is corrupted.
+
+    NVIDIA asks to replace such a GPU (GPU Operator documentation, "infoROM is corrupted"). It goes on working, so a
+    node in service is only watched, and a new one is not accepted.
+    """
+    if lines:
+        found, fix = "; ".join(lines)[:400], "replace the node once it is idle"
+        yield Result("gpus", Severity.MONITOR, found, "none", fix, is_acceptable=False)
+
+
+# What nvidia-smi prints instead of any GPU, and what it asks for. `No devices were found`: the driver runs, and could
+# initialize no GPU (exit status 6). A mismatch lasts until the new driver is loaded; only a reboot is sure to do that.
+# "Couldn't communicate with the NVIDIA driver" is not among them: the driver may be missing, or not loaded yet.
+_DRIVER_FAILURES = (
+    (r"^No devices were found", Severity.REPLACE, "replace the node"),
+    (r"Driver/library version mismatch", Severity.REBOOT, "reboot the node, which loads the new driver"),
+)
+
+
+def driver_failure(check: str, outcome: Outcome) -> Result | None:
+    """The reason why nvidia-smi lists no GPU, if its text names one that needs an action.
+
+    It is UNKNOWN while a program is at work that may change the driver.
+    """
+    for line in outcome.text.splitlines():
+        for pattern, severity, fix in _DRIVER_FAILURES:
+            if re.search(pattern, line.strip()):
+                changing = program_at_work()
+                if changing:
+                    return Result(check, Severity.UNKNOWN, f"{line.strip()[:200]}, while {changing} is at work")
+                return Result(check, severity, f"nvidia-smi: {line.strip()[:200]}", "GPUs", fix)
+    return None
 
 
 def _models(rows: Sequence[Mapping[str, str]], model: str) -> Iterator[Result]:
@@ -53,6 +118,9 @@ def _words_of(name: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", name.lower()))
 
 
+_RELEASE = re.compile(r"[0-9]+(\.[0-9]+)+")
+
+
 def check_driver(node: Node) -> list[Result]:
     """Compare the driver's release with the first that supports the node's GPUs, or their MIG layout.
 
@@ -60,6 +128,8 @@ def check_driver(node: Node) -> list[Result]:
     first release with MIG on the model. GPUs that cannot be split have none.
     """
     release = gpu_rows(["driver_version"])[0]["driver_version"]
+    if not _RELEASE.fullmatch(release):
+        raise Undetermined(f"nvidia-smi: the driver's release is {release}")
     minimum = _layout_minimum() or node.settings.text("min_driver")
     if minimum and _release_parts(release) < _release_parts(minimum):
         fix = "use an image with a newer driver"
@@ -80,34 +150,36 @@ def _release_parts(release: str) -> list[int]:
 # The recovery action that the driver requests: NVIDIA GPU Memory Error Management, "Error recovery and response
 # flags". Drivers before 570 have two reset flags instead, or neither. Without them the check has no result.
 
-_QUERY_SECONDS = 60
-_RECOVERY_ACTION = re.compile(r"^\s*GPU Recovery Action\s*: (.*?)\s*$", re.MULTILINE)
+_ACTION = "GPU Recovery Action"
 _RESET_FLAGS = ("reset_status.reset_required", "reset_status.drain_and_reset_recommended")
 
 
-def check_recovery(_: Node) -> list[Result]:
+def check_recovery(node: Node) -> list[Result]:
     """Read the recovery action that the driver requests for every GPU."""
-    outcome = run("nvidia-smi", "-q", timeout_seconds=_QUERY_SECONDS)
-    if outcome.hung:
-        raise Undetermined(outcome.words)
-    actions = _RECOVERY_ACTION.findall(outcome.output)
-    known = [action for action in actions if action != "N/A"]
+    answer = nvidia_smi.details()
+    if answer.outcome.hung or not answer.gpus:
+        raise Undetermined(f"nvidia-smi: {answer.outcome.words or 'lists no GPU'}")
+    actions = {gpu: values.get(_ACTION, "N/A") for gpu, values in answer.gpus.items()}
+    known = {gpu: action for gpu, action in actions.items() if action not in ("N/A", "[N/A]")}
     if not known:
-        return _reset_flags()
-    findings = [_requested(action) for action in sorted(set(known)) if action != "None"]
-    return or_well("recovery", findings, f"the driver requests nothing for {len(known)} GPUs")
+        return _reset_flags(node)
+    requests = sorted({action for action in known.values() if action != "None"})
+    findings = [_requested(action, [gpu for gpu in known if known[gpu] == action]) for action in requests]
+    found = f"the driver requests nothing for {len(known)} GPUs"
+    return of_all_gpus("recovery", node, findings, found, known=len(known))
 
 
-def _requested(action: str) -> Result:
+def _requested(action: str, gpus: Sequence[str]) -> Result:
     words, severity = action.lower(), Severity.UNKNOWN
     if "reboot" in words:
         severity = Severity.REBOOT
     elif "reset" in words or "drain" in words:
         severity = Severity.RESET
-    return Result("recovery", severity, f"the driver requests: {action}", "None", f"drain the node; then: {action}")
+    found = f"the driver requests for GPU {', '.join(gpus)}: {action}"
+    return Result("recovery", severity, found, "None", f"drain the node; then: {action}")
 
 
-def _reset_flags() -> list[Result]:
+def _reset_flags(node: Node) -> list[Result]:
     rows = gpu_rows(_RESET_FLAGS)
     known = [row for row in rows if {row[flag] for flag in _RESET_FLAGS} & {"Yes", "No"}]
     if not known:
@@ -117,7 +189,8 @@ def _reset_flags() -> list[Result]:
         Result("recovery", Severity.RESET, f"GPU {gpu}: the driver requests a reset", "No", "drain and reset it")
         for gpu in waiting
     ]
-    return or_well("recovery", findings, f"the driver requests nothing for {len(known)} GPUs")
+    found = f"the driver requests nothing for {len(known)} GPUs"
+    return of_all_gpus("recovery", node, findings, found, known=len(known))
 
 
 # Why GPUs run below their clocks. Heat and power brakes are watched. Idling and power caps are normal. `nvidia-smi
@@ -134,7 +207,7 @@ _SLOWDOWNS = {
 _CLOCK_FIELDS = ("clocks.sm", "clocks.max.sm", "temperature.gpu")
 
 
-def check_clocks(_: Node) -> list[Result]:
+def check_clocks(node: Node) -> list[Result]:
     """Read from every GPU why it runs below its maximum clock."""
     fields = [f"{section}.{reason}" for section in _CLOCK_SECTIONS for reason in _SLOWDOWNS]
     rows = gpu_rows([*fields, *_CLOCK_FIELDS])
@@ -143,7 +216,7 @@ def check_clocks(_: Node) -> list[Result]:
         raise Undetermined("the driver does not report why clocks are low")
     findings = [finding for row in known for finding in _slowdown_of(row)]
     found = f"{len(known)} GPUs not slowed down; GPU {known[0]['index']}: {_clock_text(known[0])}"
-    return or_well("clocks", findings, found)
+    return of_all_gpus("clocks", node, findings, found, known=len(known))
 
 
 def _slowdown_of(row: Mapping[str, str]) -> Iterator[Result]:
@@ -165,6 +238,8 @@ def _clock_text(row: Mapping[str, str]) -> str:
 def check_mig(node: Node) -> list[Result]:
     """Compare the number of MIG devices with the layout. A reboot repairs them: `gpu-mig` creates them at boot."""
     wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
+    if seen is None:
+        raise Undetermined("nvidia-smi -L lists no GPU")
     found, expected = f"{seen} MIG devices", f"{wanted} MIG devices"
     if seen == wanted:
         return [Result("mig", Severity.OK, found, expected)]

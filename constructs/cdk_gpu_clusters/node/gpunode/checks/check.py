@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from .. import nvidia_smi
 from ..node import Node
+from ..nvidia_smi import QueryResult
 
 
 class Severity(IntEnum):
@@ -36,6 +37,8 @@ class Result:
         found: The actual state.
         expected: The expected state; empty if there is none.
         fix: What to do; empty if nothing is wrong.
+        is_acceptable: Whether a node may begin to work with it. A node in service goes on with some faults that a new
+            one is not accepted with, such as a link that is down.
     """
 
     check: str
@@ -43,6 +46,7 @@ class Result:
     found: str
     expected: str = ""
     fix: str = ""
+    is_acceptable: bool = True
 
 
 Check = Callable[[Node], Iterable[Result]]
@@ -52,16 +56,41 @@ class Undetermined(Exception):
     """A check has no result: a tool is missing or does not answer. Counts as `UNKNOWN`, with its text."""
 
 
-def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]]:
-    """One row for each GPU that answers; the check of GPUs reports the others.
+def query_gpus(fields: Sequence[str], *, what: str = "gpu") -> QueryResult:
+    """Query the GPUs, of which at least one answers.
 
     Raises:
         Undetermined: If none answers.
     """
     answer = nvidia_smi.query(fields, what=what)
     if not answer.rows:
-        raise Undetermined(f"nvidia-smi: {'; '.join(answer.lost) or answer.outcome.words or 'lists no GPU'}")
-    return answer.rows
+        raise Undetermined(f"nvidia-smi: {'; '.join(answer.without_row) or answer.outcome.words or 'lists no GPU'}")
+    return answer
+
+
+def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]]:
+    """One row for each GPU that answers.
+
+    Raises:
+        Undetermined: If none answers.
+    """
+    return query_gpus(fields, what=what).rows
+
+
+def of_all_gpus(check: str, node: Node, findings: Iterable[Result], found: str, *, known: int) -> list[Result]:
+    """The findings of a check of every GPU, or one OK result if it got the values of all of them.
+
+    GPUs without a value are UNKNOWN here. The check of GPUs reports what is wrong with them.
+
+    Args:
+        known: The number of GPUs that the check got its values of.
+    """
+    wanted = node.settings.number("accelerator_count")
+    results = list(findings)
+    if known < wanted:
+        words = f"{wanted - known} of {wanted} GPUs gave no value"
+        results.append(Result(check, Severity.UNKNOWN, words, fix="see the check gpus"))
+    return or_well(check, results, found)
 
 
 def or_well(check: str, findings: Iterable[Result], found: str) -> list[Result]:

@@ -152,7 +152,7 @@ def _rows(outcome: Outcome) -> list[Row]:
     rows = read_rows(outcome.output)
     if not outcome.ok or not rows:
         # The reason is at the end.
-        end = " ".join(outcome.output.split())[-400:]
+        end = " ".join(f"{outcome.output} {outcome.errors}".split())[-400:]
         raise CannotMeasureError(f"all_reduce_perf ended with status {outcome.status}: {end}")
     return rows
 
@@ -160,8 +160,8 @@ def _rows(outcome: Outcome) -> list[Row]:
 def _gpus() -> tuple[int, float]:
     """The number of GPUs, all of them idle, and the memory of the smallest in GiB."""
     answer = nvidia_smi.query(["memory.total", "mig.mode.current"])
-    if answer.lost or not answer.rows:
-        raise CannotMeasureError(f"nvidia-smi: {'; '.join(answer.lost) or answer.outcome.words}")
+    if answer.without_row or not answer.rows:
+        raise CannotMeasureError(f"nvidia-smi: {'; '.join(answer.without_row) or answer.outcome.words}")
     if any(row["mig.mode.current"] == "Enabled" for row in answer.rows):
         raise CannotMeasureError("the GPUs are split (MIG), and parts of GPUs have no NVLink")
     busy = run("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader").output.split()

@@ -13,6 +13,7 @@ from .. import paths
 from ..checks.check import Check, Result, Severity, Undetermined
 from ..command import NOT_EXECUTABLE, NOT_FOUND, STUCK, run
 from ..devices import efa_devices
+from ..driver_change import program_at_work
 from ..node import Node
 from ..state import recall
 
@@ -107,7 +108,7 @@ def _symptom(result: Result, confirmations: int) -> Symptom:
 _TIMEOUT_SECONDS = 20
 # A minute at the default pace: the program's disk may be slow, or a person may reload the driver.
 _CONFIRMATIONS = 6
-# nvidia-smi without a driver, exit status 9 (seen with 535).
+# nvidia-smi without a driver, exit status 9 (seen with 535). The node passed its boot, so the driver was there.
 _NO_DRIVER = "communicate with the NVIDIA driver"
 
 
@@ -119,7 +120,7 @@ def probe_nvidia_smi() -> list[Symptom]:
     outcome = run("nvidia-smi", "-L", timeout_seconds=_TIMEOUT_SECONDS)
     if outcome.status == STUCK:
         return [Symptom("nvidia-smi-stuck", Severity.REBOOT, "nvidia-smi is stuck in the kernel", _CONFIRMATIONS)]
-    if _NO_DRIVER in outcome.output:
+    if _NO_DRIVER in outcome.text and not program_at_work():
         return [Symptom("driver-gone", Severity.REBOOT, f"nvidia-smi cannot {_NO_DRIVER}", _CONFIRMATIONS)]
     if outcome.hung or outcome.status in (NOT_FOUND, NOT_EXECUTABLE):
         return [Symptom("nvidia-smi", Severity.MONITOR, outcome.words, 2)]
@@ -169,7 +170,10 @@ def probe_lustre_client() -> list[Symptom]:
 # are only watched: the cause may be any node of the fabric.
 
 _EVENTS, _PACKETS, _BYTES = 100, 1_000, 1_000_000
-_REFILL_PER_SECOND = 1
+# The agent refills every bucket with 1 a second. That is right for events; with 1 byte a second, the bucket of bytes
+# would take 12 days to fill, and every normal retransmission would be a symptom. Here each is full again after the
+# same time as that of events.
+_REFILL_SECONDS = 100
 
 #: Counter -> by how much it may rise at once.
 _BURSTS: Mapping[str, int] = {
@@ -221,7 +225,7 @@ class _Bucket:
     """Tokens for the steps of one counter."""
 
     def __init__(self, value: int, burst: int, now: float) -> None:
-        self._value, self._burst = value, burst
+        self._value, self._burst, self._refill = value, burst, burst / _REFILL_SECONDS
         self._tokens, self._at = float(burst), now
 
     def take(self, value: int, now: float) -> int:
@@ -230,7 +234,7 @@ class _Bucket:
         A counter that fell was reset with its device, and starts again.
         """
         rise, self._value = max(0, value - self._value), value
-        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * _REFILL_PER_SECOND)
+        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._refill)
         self._at = now
         if rise > self._tokens:
             return rise
