@@ -60,7 +60,7 @@ class WatchProgram:
         self.tool("aws", AWS)
         self.tool("nvidia-smi", HEALTHY_SMI)
         shutil.copytree(Path(cli.__file__).parent, self.package)
-        (self.package / "xids.json").write_text('{"79": {"class": "replace"}}')
+        (self.package / "xids.json").write_text('{"xids": {"79": {"class": "replace"}}}')
         (self.root / "var/lib").mkdir(parents=True)
         (self.root / "dev").mkdir()
         os.mkfifo(self.root / "dev/kmsg")

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import AmiType, ami_type
-from cdk_gpu_clusters.catalogue.xids import XidClass, xids
+from cdk_gpu_clusters.catalogue.xids import xids
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan
@@ -226,7 +226,7 @@ def application_xids(record: InstanceType) -> tuple[RepairOverride, ...]:
             action=RepairAction.NO_ACTION,
         )
         for code in _DOCUMENTED_REBOOTS
-        if xids()[code].xid_class is XidClass.MONITOR
+        if xids()[code].nvidia == "RESTART_APP"
     )
 
 

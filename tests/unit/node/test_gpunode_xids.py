@@ -9,13 +9,13 @@ import pytest
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable, read_xids
 
-MESSAGES = {"None": "monitor", "GPU Reset Required": "reset", "Node Reboot Required": "reboot"}
 TABLE = XidTable(
     {
         "31": {"class": "monitor"},
         "79": {"class": "replace", "name": "GPU fallen off the bus"},
-        "154": {"class": "message", "messages": MESSAGES},
-    }
+        "154": {"class": "recovery"},
+    },
+    recovery_actions={"0": "monitor", "1": "reset", "2": "reboot"},
 )
 
 
@@ -36,8 +36,8 @@ def test_an_xid_that_nobody_knows_is_watched() -> None:
         ("154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", Severity.REBOOT),
         ("154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", Severity.RESET),
         ("154, GPU recovery action changed from 0x2 (Node Reboot Required) to 0x0 (None)", Severity.MONITOR),
-        ("154, GPU recovery action changed from 0x0 (None) to 0x9 (Something New)", Severity.MONITOR),
-        ("154, in words of another driver", Severity.MONITOR),
+        ("154, GPU recovery action changed from 0x0 (None) to 0x9 (Something New)", Severity.RESET),
+        ("154, in words of another driver", Severity.UNKNOWN),
     ],
 )
 def test_a_message_says_what_it_became(message: str, severity: Severity) -> None:

@@ -22,8 +22,9 @@ TABLE = XidTable(
     {
         "13": {"class": "monitor"},
         "79": {"class": "replace"},
-        "154": {"class": "message", "messages": {"Node Reboot Required": "reboot", "None": "monitor"}},
-    }
+        "154": {"class": "recovery"},
+    },
+    recovery_actions={"2": "reboot"},
 )
 GPUS = {"accelerator_count": "2", "model": "H100"}
 VOLATILE = "ecc.errors.uncorrected.volatile.total"

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.watch.kernel import Record, XidTable, symptom_of
 from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 
-TABLE = XidTable(
-    {
-        "13": {"class": "monitor"},
-        "79": {"class": "replace", "name": "GPU fallen off the bus"},
-        "95": {"class": "reboot"},
-        "144": {"class": "reset"},
-        "154": {"class": "message", "messages": {"Node Reboot Required": "reboot", "None": "monitor"}},
-    }
-)
+TABLE = XidTable.from_text(node_xids())
 
 
 def meaning(text: str) -> Symptom | None:
@@ -34,14 +27,65 @@ def meaning(text: str) -> Symptom | None:
         (
             "NVRM: Xid (PCI:0008:01:00): 95, pid='<unknown>', name=<unknown>, Uncontained",
             "xid-95-0008:01:00",
-            "REBOOT",
+            "RESET",
         ),
         (
             "NVRM: Xid (PCI:0000:07:00 GPU-I:05): 13, pid=2, Graphics Exception",
             "xid-13-0000:07:00",
             "MONITOR",
         ),
-        ("NVRM: Xid (0000:01:00): 144, old format", "xid-144-0000:01:00", "RESET"),
+        ("NVRM: Xid (0000:01:00): 95, old format", "xid-95-0000:01:00", "RESET"),
+        (
+            "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 09 (0x025525c6 0x0",
+            "xid-149-0018:01:00",
+            "RESET",
+        ),
+        # Reason 38, a link that a person took down, for which NVIDIA resets nothing.
+        (
+            "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 09 (0x026525c6 0x0",
+            "xid-149-0018:01:00",
+            "MONITOR",
+        ),
+        (
+            "NVRM: Xid (PCI:0018:01:00): 145, RLW_CTRL Nonfatal XC0 i0 Link 00 (0x3 0x80000000",
+            "xid-145-0018:01:00",
+            "MONITOR",
+        ),
+        ("NVRM: Xid (PCI:0018:01:00): 145, RLW_", "xid-145-0018:01:00", "UNKNOWN"),
+        ("NVRM: Xid (PCI:0000:01:00): 154 (", "xid-154-0000:01:00", "UNKNOWN"),
+        # open-gpu-kernel-modules issues 1307 and 1353: other words of driver 610.
+        (
+            "NVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (OS Reboot)",
+            "xid-154-0000:01:00",
+            "REBOOT",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (PF FLR)",
+            "xid-154-0000:01:00",
+            "RESET",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x2a (New)",
+            "xid-154-0000:01:00",
+            "RESET",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:01:00): 119, pid=4711, name=nvidia-smi, Timeout after 6s of waiting for RPC",
+            "xid-119-0000:01:00",
+            "RESET",
+        ),
+        (
+            "NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover.",
+            "uvm-fatal-0x60",
+            "REBOOT",
+        ),
+        ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x40:2477)", "gpu-not-started-0000:3b:00.0", "RESET"),
+        ("watchdog: BUG: soft lockup - CPU#6 stuck for 23s! [VM Thread:4054]", "soft-lockup-6", "MONITOR"),
+        (
+            "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 12028, Non-fatal, Link 28 egress",
+            "sxid-12028-0000:c3:00.0",
+            "REBOOT",
+        ),
         ("NVRM: Xid (PCI:0000:01:00): 9999, unheard of", "xid-9999-0000:01:00", "MONITOR"),
         (
             "NVRM: Xid (PCI:0000:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
@@ -56,7 +100,7 @@ def meaning(text: str) -> Symptom | None:
         (
             "nvidia-nvswitch4: SXid (PCI:0000:c6:00.0): 19084, Non-fatal, Link 29 AN1 Heartbeat Timeout Error (First)",
             "sxid-19084-0000:c6:00.0",
-            "MONITOR",
+            "RESET",
         ),
         (
             "LustreError: 167-0: fsx-OST0001-osc-ff: This client was evicted by fsx-OST0001; in progress operations",
@@ -100,7 +144,7 @@ def test_other_messages_say_nothing(text: str) -> None:
 def test_reason_names_the_xid_and_fits_a_line() -> None:
     symptom = meaning("NVRM: Xid (PCI:0000:10:1c): 79, " + "x" * 5000)
     assert symptom is not None
-    assert symptom.reason.startswith("Xid 79 (GPU fallen off the bus) on 0000:10:1c: xxx")
+    assert symptom.reason.startswith("Xid 79 (GPU has fallen off the bus) on 0000:10:1c: xxx")
     assert len(symptom.reason) == 300
 
 

@@ -12,7 +12,7 @@ import os
 import re
 import select
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from re import Pattern
@@ -140,27 +140,190 @@ _LONGEST_REASON = 300
 
 # NVIDIA, "XID errors": `NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: ...`. Old drivers omit PCI:, and on MIG
 # devices the brackets hold more words.
-_XID = re.compile(r"^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)")
+_XID = re.compile(r"^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)", re.DOTALL)
 # NVIDIA Fabric Manager user guide, appendix D: `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 30 ...`.
-_SXID = re.compile(r"SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (Fatal|Non-fatal),?\s*(.*)")
-#: Messages that are only watched: the beginning of the symptom's key, and its words.
-_WATCHED: Mapping[Pattern[str], tuple[str, str]] = {
+# Details follow in messages of their own.
+_SXID = re.compile(
+    r"SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (?!Data |Severity )(?:(Fatal|Non-fatal),)?\s*(.*)", re.DOTALL
+)
+# NVIDIA/open-gpu-kernel-modules @ 595.45.04, osinit.c and osapi.c: the event of Xid 79, which is not always logged.
+_OFF_BUS = re.compile(r"^NVRM: (?:.*?([0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{2}){2}).*)?.*fallen off the bus", re.DOTALL)
+_OFF_BUS_XID = 79
+# The same, kernel_rc.c.
+_CRITICAL = re.compile(r"^NVRM: .*RC all channels for critical error (\d+)")
+
+
+class _Rule(NamedTuple):
+    """What one message means.
+
+    Attributes:
+        pattern: The message.
+        key: Key of the symptom. A pattern with a group adds what it found first.
+        severity: What it requires.
+        words: The reason, with what the groups found.
+    """
+
+    pattern: Pattern[str]
+    key: str
+    severity: Severity
+    words: str
+
+
+_RULES = (
+    # NVIDIA/open-gpu-kernel-modules @ 595.45.04, nv_gpu_ops.c: the driver then marks the system for a reboot.
+    _Rule(
+        re.compile(r"^NVRM: .*uvm encountered global fatal error (0x[0-9A-Fa-f]+)"),
+        "uvm-fatal",
+        Severity.REBOOT,
+        "the driver's unified memory failed with {}, and requires a reboot",
+    ),
+    # The same, osinit.c and kernel_gsp.c: a GPU did not start. Programs that open it fail until it is reset.
+    _Rule(
+        re.compile(r"^NVRM: (?:GPU )?([0-9A-Fa-f:.]*?):? ?(?:rm_init_adapter|RmInitAdapter) failed"),
+        "gpu-not-started",
+        Severity.RESET,
+        "the driver could not start GPU {}",
+    ),
+    _Rule(
+        re.compile(r"^NVRM: (.*?):? ?(?:_kgsp(?:BootGspRm|LogRpcSanityCheckFailure)|.*needs? to be reset)"),
+        "gpu-asks-for-reset",
+        Severity.RESET,
+        "the driver asks for a reset of {}",
+    ),
+    # The same: faults inside the driver. A container with another version of the library causes a mismatch, too.
+    _Rule(
+        re.compile(r"^NVRM: .*([Aa]ssertion failed|API mismatch)"), "driver", Severity.MONITOR, "the driver reports: {}"
+    ),
+    _Rule(re.compile(r"^nvidia-peermem (\w+)"), "peermem", Severity.MONITOR, "nvidia-peermem reports an error in {}"),
+    # aws-neuron/aws-neuron-sdk, k8s-neuron-problem-detector-and-recovery-config.yml: another instance. It recommends
+    # nothing for a DMA error.
+    _Rule(
+        re.compile(r"NEURON_HW_ERR=((?:SRAM|HBM|NC)_UNCORRECTABLE_ERROR)"),
+        "neuron-hardware",
+        Severity.REPLACE,
+        "the Neuron driver reports {}",
+    ),
+    _Rule(re.compile(r"NEURON_HW_ERR=(\w+)"), "neuron-hardware", Severity.MONITOR, "the Neuron driver reports {}"),
     # Lustre, ptlrpc/import.c: requests in flight at that server are lost.
-    re.compile(r"This client was evicted by ([^;\s]+)"): (
+    _Rule(
+        re.compile(r"This client was evicted by ([^;\s]+)"),
         "evicted",
+        Severity.MONITOR,
         "Lustre: evicted by {}; requests in flight there are lost",
     ),
     # The same: `fsx-OST0001-osc-ffff: Connection to fsx-OST0001 (at 10.0.0.9@tcp) was lost; in progress ...`.
-    re.compile(r"Lustre: \S+: Connection to (\S+) \(at ([^)\s]+)\) was lost"): (
+    _Rule(
+        re.compile(r"Lustre: \S+: Connection to (\S+) \(at ([^)\s]+)\) was lost"),
         "cut-off",
+        Severity.MONITOR,
         "Lustre: connection to {} at {} lost; requests in flight there wait for it",
     ),
-    # Linux kernel, kernel/hung_task.c.
-    re.compile(r"INFO: task (\S+):\d+ blocked for more than (\d+) seconds"): (
+    # Linux kernel: kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, mm/oom_kill.c. No source recommends
+    # an action: aws/eks-node-monitoring-agent only warns of lockups and hung tasks.
+    _Rule(
+        re.compile(r"INFO: task (\S+):\d+ blocked for more than (\d+) seconds"),
         "hung",
+        Severity.MONITOR,
         "{} is blocked in the kernel for more than {} s",
     ),
-}
+    _Rule(
+        re.compile(r"BUG: soft lockup - CPU#(\d+) stuck for (\d+)s! \[([^\]]+)\]"),
+        "soft-lockup",
+        Severity.MONITOR,
+        "CPU {} did not leave the kernel for {} s in {}",
+    ),
+    _Rule(
+        re.compile(r"Watchdog detected hard LOCKUP on cpu (\d+)"),
+        "hard-lockup",
+        Severity.MONITOR,
+        "CPU {} took no interrupts for seconds",
+    ),
+    _Rule(
+        re.compile(r"rcu: INFO: (\w+) (?:self-)?detected (?:expedited )?stalls?"),
+        "rcu-stall",
+        Severity.MONITOR,
+        "a CPU stalls the kernel ({})",
+    ),
+    _Rule(
+        re.compile(r"Out of memory: Kill(?:ed)? process (\d+) \(([^)]*)\)"),
+        "out-of-memory",
+        Severity.MONITOR,
+        "out of memory: the kernel ended process {} ({})",
+    ),
+    _Rule(re.compile(r"(\S+) invoked oom-killer"), "out-of-memory", Severity.MONITOR, "out of memory, noticed by {}"),
+    _Rule(re.compile(r"(nf_conntrack: table full|file-max limit \d+ reached)"), "kernel-limit", Severity.MONITOR, "{}"),
+    _Rule(
+        re.compile(r"ptlrpc_expire_one_request\(\)\) @@@ (Request \w+ has [\w ]+)"),
+        "late",
+        Severity.MONITOR,
+        "Lustre: {}",
+    ),
+    # NVIDIA/NVSentinel replaces the machine for it. Here the device is initialised again first.
+    _Rule(
+        re.compile(r"infiniband (\S+): The device didn't send any completion for admin cmd"),
+        "efa-silent",
+        Severity.REBOOT,
+        "EFA device {} does not answer its driver",
+    ),
+    # Linux kernel, drivers/nvme/host and drivers/md/raid0.c: a local disk is gone, which is a fault of the host.
+    _Rule(
+        re.compile(r"nvme (nvme\d+): (Disabling device after reset failure|IO queues not created)"),
+        "disk-gone",
+        Severity.REPLACE,
+        "disk {}: {}",
+    ),
+    _Rule(
+        re.compile(r"block (nvme\w+): (no available path - failing I/O)"), "disk-gone", Severity.REPLACE, "disk {}: {}"
+    ),
+    _Rule(re.compile(r"md/raid0:?(\w+): Disk failure on (\w+)"), "disk-gone", Severity.REPLACE, "{} lost its disk {}"),
+    _Rule(
+        re.compile(
+            r"nvme (nvme\d+): (I/O (?:tag )?\d+[^,]* timeout|Device not ready|controller is down|resetting controller)"
+        ),
+        "disk-slow",
+        Severity.MONITOR,
+        "disk {}: {}",
+    ),
+    # The same, fs/ext4 and fs/xfs: what was mounted read-only stays so until the next boot checks it.
+    _Rule(
+        re.compile(r"EXT4-fs \((\w[^)]*)\): Remounting filesystem read-only"),
+        "file-system-read-only",
+        Severity.REBOOT,
+        "the file system on {} became read-only after an error",
+    ),
+    _Rule(
+        re.compile(
+            r"(EXT4-fs error \(device \w+|XFS \(\w+\): .*[Ee]rror|I/O error,? (?:on )?dev \w+|EXT4-fs \(\S+ .*error)"
+        ),
+        "file-system",
+        Severity.MONITOR,
+        "errors of a disk or file system: {}",
+    ),
+    # The same, drivers/pci/pcie, drivers/acpi/apei, arch/x86/kernel/cpu/mce, drivers/edac and drivers/iommu/intel.
+    _Rule(
+        re.compile(r"(?:(\S+): )?AER: device recovery failed"),
+        "pcie-lost",
+        Severity.REBOOT,
+        "the kernel could not recover PCIe device {}",
+    ),
+    _Rule(
+        re.compile(r"(\S+): PCIe Bus Error: severity=(\w+(?: \([\w-]+\))?)"),
+        "pcie-error",
+        Severity.MONITOR,
+        "PCIe {}: {}",
+    ),
+    _Rule(re.compile(r"pciehp: (Slot\S+): Link Down"), "pcie-down", Severity.MONITOR, "PCIe {}: the link is down"),
+    _Rule(
+        re.compile(r"(\[Hardware Error\]: event severity: fatal|Machine Check Exception: \w+)"),
+        "host-fault",
+        Severity.REPLACE,
+        "fatal hardware error of the host: {}",
+    ),
+    _Rule(re.compile(r"(\[Hardware Error\]: \S.*)"), "host-error", Severity.MONITOR, "hardware error of the host: {}"),
+    _Rule(re.compile(r"EDAC (\S+): (\d+) UE "), "host-memory", Severity.MONITOR, "host memory {}: {} uncorrected"),
+    _Rule(re.compile(r"DMAR: \[DMA (\w+)"), "dma", Severity.MONITOR, "the IOMMU stopped a DMA {}"),
+    _Rule(re.compile(r"Kernel panic - not syncing: (.*)"), "panic", Severity.REBOOT, "the kernel stopped: {}"),
+)
 
 
 def symptom_of(record: Record, table: XidTable) -> Symptom | None:
@@ -168,30 +331,45 @@ def symptom_of(record: Record, table: XidTable) -> Symptom | None:
 
     One message is enough: the kernel reports an event once.
     """
-    xid, sxid = _XID.search(record.text), _SXID.search(record.text)
+    xid, sxid, off_bus, critical = (one.search(record.text) for one in (_XID, _SXID, _OFF_BUS, _CRITICAL))
     if xid:
-        device, code, text = xid[1], int(xid[2]), xid[3]
-        name = table.name(code)
-        words = f"Xid {code}{f' ({name})' if name else ''} on {device}: {text}"
-        return _event(f"xid-{code}-{device}", table.severity(code, xid[0]), words)
+        return _xid(int(xid[2]), xid[1], xid[3], table)
     if sxid:
-        # Fatal ones require a restart of the guest or of its host (appendix D.5 and D.6), others nothing.
-        severity = Severity.REBOOT if sxid[3] == "Fatal" else Severity.MONITOR
-        return _event(f"sxid-{sxid[2]}-{sxid[1]}", severity, f"SXid {sxid[2]} ({sxid[3]}) on {sxid[1]}: {sxid[4]}")
-    for pattern, (key, words) in _WATCHED.items():
-        match = pattern.search(record.text)
+        severity = table.switch_severity(int(sxid[2]), is_fatal=sxid[3] == "Fatal")
+        kind = f" ({sxid[3]})" if sxid[3] else ""
+        return _event(f"sxid-{sxid[2]}-{sxid[1]}", severity, f"SXid {sxid[2]}{kind} on {sxid[1]}: {sxid[4]}")
+    if off_bus:
+        return _xid(_OFF_BUS_XID, off_bus[1] or "a GPU", "reported without an Xid", table)
+    if critical:
+        return _xid(int(critical[1]), "a GPU", "the driver ended all its channels", table)
+    for rule in _RULES:
+        match = rule.pattern.search(record.text)
         if match:
-            return _event(f"{key}-{match[1]}", Severity.MONITOR, words.format(*match.groups()))
+            return _event(f"{rule.key}-{match[1]}".rstrip("-"), rule.severity, rule.words.format(*match.groups()))
     return None
 
 
+def _xid(code: int, device: str, text: str, table: XidTable) -> Symptom:
+    name = table.name(code)
+    words = f"Xid {code}{f' ({name})' if name else ''} on {device}: {text}"
+    return _event(f"xid-{code}-{device}", table.severity(code, text), words)
+
+
 def _event(key: str, severity: Severity, words: str) -> Symptom:
-    return Symptom(key, severity, words.strip()[:_LONGEST_REASON], lasting=False)
+    return Symptom(key, severity, " ".join(words.split())[:_LONGEST_REASON], lasting=False)
 
 
 # The table of Xids comes with this package. Its sources are in the library's catalogue.
 
 _FILE = Path(__file__).parents[1] / "xids.json"
+
+# NVIDIA/open-gpu-kernel-modules @ 595.45.04, gpu.c: `GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset
+# Required)`. Other drivers have other words after the same number.
+_RECOVERY = re.compile(r"\bto (0x[0-9A-Fa-f]+)\b")
+# NVIDIA's catalogue of Xids, sheet "Xids 144-150 Decode": `RLW_SRC_TRACK Nonfatal XC1 i0 Link 10 (0x04082907 ...)`, the
+# first number being intrinfo. Its bits 20 to 25 are the reason of a link that went down.
+_NVLINK5 = re.compile(r"\b(Fatal|Nonfatal)\b(?:.*?\((0x[0-9A-Fa-f]+))?", re.DOTALL)
+_REASON_SHIFT, _REASON_MASK = 20, 0x3F
 
 
 class XidTable:
@@ -202,40 +380,82 @@ class XidTable:
         'REPLACE'
     """
 
-    def __init__(self, rows: dict[str, Any]) -> None:
-        self._rows = rows
+    def __init__(
+        self,
+        xids: Mapping[str, Any],
+        *,
+        recovery_actions: Mapping[str, str] | None = None,
+        harmless_link_down_reasons: Iterable[int] = (),
+        sxids: Mapping[str, str] | None = None,
+    ) -> None:
+        """A table; numbers are texts, since it comes from JSON.
+
+        Args:
+            xids: Class and name of each Xid.
+            recovery_actions: Class of each recovery action.
+            harmless_link_down_reasons: Reasons of a link that went down for which nothing is reset.
+            sxids: Class of each SXid that asks for more than its message says.
+        """
+        self._rows = {code: dict(row) for code, row in xids.items()}
+        self._recovery, self._sxids = recovery_actions or {}, sxids or {}
+        self._harmless_reasons = frozenset(harmless_link_down_reasons)
+
+    @classmethod
+    def from_text(cls, text: str) -> XidTable:
+        """Read a table. Without one, every Xid is watched and none is acted on."""
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, AttributeError, TypeError):
+            return cls({})
 
     def severity(self, code: int, message: str) -> Severity:
         """The severity of an Xid.
 
         Args:
-            message: Its line of the kernel log. For some Xids only that line names the action.
+            message: Its text in the kernel log. For some Xids only the text names the action.
         """
-        row = self._rows.get(str(code), {})
-        found = row.get("class", "")
-        if found == "message":
-            found = _asked_by(message, row.get("messages", {}))
+        found = self._rows.get(str(code), {}).get("class", "")
+        if found == "recovery":
+            return self._requested(message)
+        if found == "nvlink5":
+            return self._nvlink5(message)
         return _SEVERITIES.get(found, Severity.MONITOR)
+
+    def switch_severity(self, code: int, *, is_fatal: bool) -> Severity:
+        """The severity of an SXid.
+
+        Fatal ones require a restart of the guest or of its host (Fabric Manager user guide, appendix D.5 and D.6).
+        """
+        if is_fatal:
+            return Severity.REBOOT
+        return _SEVERITIES.get(self._sxids.get(str(code), ""), Severity.MONITOR)
 
     def name(self, code: int) -> str:
         """The name of an Xid; empty if it has none."""
-        return str(self._rows.get(str(code), {}).get("name", ""))
+        return str(self._rows.get(str(code), {}).get("name") or "")
+
+    def _requested(self, message: str) -> Severity:
+        """The action after the last `to`. A number that the table does not have requires a reset at least."""
+        numbers = [int(number, 16) for number in _RECOVERY.findall(message)]
+        if not numbers:
+            return Severity.UNKNOWN
+        return _SEVERITIES[self._recovery.get(str(numbers[-1]), "reset")]
+
+    def _nvlink5(self, message: str) -> Severity:
+        """A fatal error requires a reset, unless a person or a host took the link down.
+
+        That agrees with each of the 95 rows of NVIDIA's sheet. For some others the driver asks by Xid 154.
+        """
+        match = _NVLINK5.search(message)
+        if match is None:
+            return Severity.UNKNOWN
+        reason = int(match[2] or "0x0", 16) >> _REASON_SHIFT & _REASON_MASK
+        return Severity.RESET if match[1] == "Fatal" and reason not in self._harmless_reasons else Severity.MONITOR
 
 
 def read_xids(file: Path = _FILE) -> XidTable:
-    """Read the table. Without it, every Xid is watched and none is acted on."""
-    try:
-        rows = json.loads(paths.read_text(file, "{}"))
-        return XidTable({code: dict(row) for code, row in rows.items()})
-    except (ValueError, AttributeError, TypeError):
-        return XidTable({})
-
-
-def _asked_by(message: str, messages: dict[str, str]) -> str:
-    """The action in the end of a message such as `changed from 0x0 (None) to 0x2 (Node Reboot Required)`."""
-    positions = {text: message.rfind(f"({text})") for text in messages}
-    last = max(positions, key=lambda text: positions[text], default="")
-    return messages[last] if positions.get(last, -1) >= 0 else ""
+    """Read the table of this package."""
+    return XidTable.from_text(paths.read_text(file))
 
 
 _SEVERITIES = {
