@@ -16,8 +16,8 @@ from tool_output import Sample, read_by, samples
 TABLE = XidTable.from_text(node_xids())
 # How sources put lines into the journal, dmesg, a file or /dev/kmsg: everything before the message of the kernel itself.
 _BEFORE = re.compile(
-    r"^(?:\w{3} [ \d]\d [\d:]{8} \S+ )?(?:\d{4}-\d\d-\d\dT\S+ (?:\S+ )?)?(?:kernel: ?)?"
-    r"(?:<\d+>)?(?:\d+,\d+,\d+,[^;]*;)?(?:kern\s*:\w+\s*: )?(?:\[[^\]]{6,40}\] ?)? *"
+    r"^(?:kern\s*:\w+\s*: )?(?:\w{3} [ \d]\d [\d:]{8} \S+ )?(?:\d{4}-\d\d-\d\dT\S+ (?:\S+ (?=kernel))?)?(?:kernel: ?)?"
+    r"(?:<\d+>)?(?:\d+,\d+,\d+,[^;]*;)?(?:\[[^\]]{6,40}\] ?)? *"
 )
 
 
