@@ -36,7 +36,7 @@ INTRODUCTION = """\
 
 What a message of NVIDIA's driver asks a node to do, and what others say of the same message. NVIDIA's immediate action
 decides. Where NVIDIA names none, the message is watched: the driver itself asks by Xid 154 if a GPU needs a repair. The
-last column says why a node does anything else, and where the sources differ. The data is
+last column has the reason where a node does anything else, and where the sources differ. The data is
 `cdk_gpu_clusters.catalogue.xids`.
 
 This page is written by `tools/write_fault_tables.py`; do not edit it.
@@ -65,6 +65,13 @@ _XID_COLUMNS = (
     "AWS suite",
     "Why",
 )
+
+
+_NVLINK5 = """\
+A message with the word `Fatal` requires a reset, one with `Nonfatal` is watched. Exceptions are the reasons {reasons} of
+a link that went down: a person or a host took it down. The reason is in bits 20 to 25 of the first number of the
+message. The rule gives NVIDIA's immediate action for each of the 95 rows of its sheet "Xid 144-150 Decode".
+"""
 
 
 def page() -> str:
@@ -103,11 +110,7 @@ def page() -> str:
             ),
         ),
         "## NVLink 5: Xids 144 to 150\n",
-        f"""\
-A message with the word `Fatal` requires a reset, one with `Nonfatal` is watched. Exceptions are the reasons
-{" and ".join(map(str, harmless_link_down_reasons()))} of a link that went down: a person or a host took it down. The
-reason is in bits 20 to 25 of the first number of the message. The rule gives the immediate action of NVIDIA for each of the 95 rows of its sheet "Xid 144-150 Decode".
-""",
+        _NVLINK5.format(reasons=" and ".join(map(str, harmless_link_down_reasons()))),
         "## SXids\n",
         "A fatal SXid requires a reboot, and a non-fatal one is watched, except for:\n",
         _table(

@@ -1,7 +1,7 @@
 """What NVIDIA's Xid and SXid messages ask for, by source, and which of them a node acts on.
 
 NVIDIA's resolution decides. Where NVIDIA names none, a message is watched: the driver itself asks by Xid 154 if a GPU
-needs a repair. `Xid.note` says why a node does anything else, and where the sources differ.
+needs a repair. `Xid.note` has the reason where a node does anything else, and where the sources differ.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RecoveryAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SXid:
-    """An SXid of an NVSwitch that asks for more than its message says.
+    """An SXid of an NVSwitch that asks for more than its message states.
 
     A fatal SXid requires a reboot, and a non-fatal one nothing; these are the others.
 
@@ -135,7 +135,7 @@ def recovery_actions() -> Mapping[int, RecoveryAction]:
 
 @cache
 def sxids() -> Mapping[int, SXid]:
-    """The SXids that ask for more than their message says, by code."""
+    """The SXids that ask for more than their message states, by code."""
     rows = (record(SXid, row, xid_class=XidClass(row["class"])) for row in read_json(_FILE)["sxids"])
     return MappingProxyType({row.code: row for row in rows})
 

@@ -394,7 +394,7 @@ class XidTable:
             xids: Class and name of each Xid.
             recovery_actions: Class of each recovery action.
             harmless_link_down_reasons: Reasons of a link that went down for which nothing is reset.
-            sxids: Class of each SXid that asks for more than its message says.
+            sxids: Class of each SXid that asks for more than its message states.
         """
         self._rows = {code: dict(row) for code, row in xids.items()}
         self._recovery, self._sxids = recovery_actions or {}, sxids or {}
