@@ -68,8 +68,8 @@ _XID_COLUMNS = (
 
 
 _NVLINK5 = """\
-A message with the word `Fatal` requires a reset, one with `Nonfatal` is watched. Exceptions are the reasons {reasons} of
-a link that went down: a person or a host took it down. The reason is in bits 20 to 25 of the first number of the
+A message with the word `Fatal` requires a reset, one with `Nonfatal` is watched. Exceptions are the reasons {reasons}
+of a link that went down: a person or a host took it down. The reason is in bits 20 to 25 of the first number of the
 message. The rule gives NVIDIA's immediate action for each of the 95 rows of its sheet "Xid 144-150 Decode".
 """
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:  # each takes long to load, and few fleets need it
     from aws_cdk import aws_elasticloadbalancingv2 as elbv2
     from aws_cdk import aws_s3 as s3
 
+    from cdk_gpu_clusters.node.settings import NodeWatch
+
 
 class GpuFleet(LaunchedFleet, FleetMetrics):
     """Nodes of one type, launched from one template into one Auto Scaling group.
@@ -140,8 +142,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         )
         user_data, asset = write_node(self, plan, request)
         self.node_asset: NodeAsset = asset
-        given_role = options.get("role")
-        self.role: iam.IRole = given_role or NodeRole(self, "Role", policies=[asset.read_policy])
+        self.role: iam.IRole = options.get("role") or NodeRole(self, "Role", policies=[asset.read_policy])
         template = FleetLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -156,6 +157,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             _resolved=fleet,
         )
         self.launch_template: GpuLaunchTemplate = template
+        self._admit_health_checks(options.get("watch"))
         join_stores(self, plan, options.get("mounts") or {}, template.security_groups[0], subnets=fleet.subnets)
         launch_template, values = template.define_with(lambda: self._defined.resource(TEMPLATE))
         parts = FleetParts(
@@ -183,7 +185,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         self._read_node_anew()
         if evidence is not None:
             evidence.accept_at(defined.scope)
-        self._wait_for_prerequisites(given_role)
+        self._wait_for_prerequisites(options.get("role"))
         self.alarms: FleetAlarms | None = None
         if alarms is not None:
             self.alarms = FleetAlarms(alarm_names(resources), lambda: defined)
@@ -268,6 +270,15 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             segment=[one.value for one in terms.segment],
             reservation_group_arn=terms.reservation_group_arn,
         )
+
+    def _admit_health_checks(self, watch: NodeWatch | None) -> None:
+        """Admit the clients of the nodes' `/healthz` that are not on the node itself."""
+        if watch is None:
+            return
+        for one in watch.health_from:
+            self.connections.allow_from(
+                ec2.Peer.ipv4(one), ec2.Port.tcp(watch.health_port), "health checks of the nodes"
+            )
 
     def _wait_for_prerequisites(self, role: iam.IRole | None) -> None:
         """Start no node before its route out of the subnet, and the access of a given role to its software."""

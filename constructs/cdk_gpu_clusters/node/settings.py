@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from ipaddress import IPv4Network
 
 from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
@@ -37,6 +38,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
 #: Lowest and highest value: a Spot notice comes two minutes ahead.
 _RANGES = (("actions_per_hour", 1, 1_000), ("interval_seconds", 1, 30), ("job_seconds", 1, 120))
+#: Port of `/healthz`. `gpunode/health.py` has it, too, with the reasons for its choice.
+HEALTH_PORT = 8687
+# Below 1024 are the ports of well-known services. 0 is none.
+_LEAST_PORT, _GREATEST_PORT = 1024, 65_535
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+")
 
 ENVIRONMENT = define_rule(
@@ -158,6 +163,9 @@ class NodeWatch:
             guide, "EC2 instance rebalance recommendations").
         job_units: systemd units of jobs, stopped when the node ends.
         job_seconds: How long jobs have from SIGTERM to the node's end.
+        health_port: Port of `GET /healthz` on loopback; 0 for none.
+        health_from: CIDR ranges of further clients of `/healthz`, such as the subnet of the nodes for application
+            status checks of EC2. The node then also listens on its primary interface, and a `GpuFleet` admits them.
 
     Example:
         >>> NodeWatch(mode=WatchMode.DRY_RUN).environment()
@@ -171,6 +179,8 @@ class NodeWatch:
     drain_on_rebalance: bool = False
     job_units: tuple[str, ...] = ()
     job_seconds: int = 15
+    health_port: int = HEALTH_PORT
+    health_from: tuple[str, ...] = ()
 
     def environment(self) -> dict[str, str]:
         """Values that differ from the defaults, as node settings."""
@@ -187,6 +197,8 @@ def _values(watch: NodeWatch) -> dict[str, str]:
         "GPU_REBALANCE": "drain" if watch.drain_on_rebalance else "",
         "GPU_JOB_UNITS": " ".join(watch.job_units),
         "GPU_JOB_SECONDS": str(watch.job_seconds),
+        "GPU_HEALTH_PORT": str(watch.health_port),
+        "GPU_HEALTH_FROM": " ".join(watch.health_from),
     }
 
 
@@ -406,6 +418,7 @@ def check_watch(watch: NodeWatch) -> list[Finding]:
         for value in [getattr(watch, name)]
         if not (isinstance(value, int) and low <= value <= high)
     ]
+    findings += _check_health(watch)
     return findings + [
         WATCH.finding(
             cause="not the name of a systemd unit",
@@ -416,3 +429,39 @@ def check_watch(watch: NodeWatch) -> list[Finding]:
         for index, unit in enumerate(watch.job_units)
         if not _UNIT.fullmatch(unit)
     ]
+
+
+def _check_health(watch: NodeWatch) -> list[Finding]:
+    """Find a port or ranges at which `/healthz` cannot be reached."""
+    findings, path = [], "watch.health_port"
+    port, is_off = watch.health_port, watch.health_port == 0 or watch.mode is WatchMode.OFF
+    if port != 0 and not _LEAST_PORT <= port <= _GREATEST_PORT:
+        allowed = f"0, or {_LEAST_PORT} to {_GREATEST_PORT}"
+        findings.append(WATCH.finding(cause="not a port of a program", got=str(port), allowed=allowed, path=path))
+    if watch.health_from and is_off:
+        findings.append(
+            WATCH.finding(
+                cause="health_from admits clients, but nothing would answer them",
+                got=f"mode {watch.mode.value}, port {port}",
+                fix="leave health_from out, or let the watchdog run with a port",
+                path="watch.health_from",
+            )
+        )
+    return findings + [
+        WATCH.finding(
+            cause="not a CIDR range of IPv4 addresses",
+            got=repr(one),
+            allowed="such as 10.0.1.0/24",
+            path=f"watch.health_from[{index}]",
+        )
+        for index, one in enumerate(watch.health_from)
+        if not _is_range(one)
+    ]
+
+
+def _is_range(text: str) -> bool:
+    try:
+        IPv4Network(text)
+    except ValueError:
+        return False
+    return "/" in text

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def test_job_that_runs_is_listed_and_one_that_ended_is_forgotten(folder: Path, s
     child.kill()
     child.wait()
     assert pids() == []
+    jobs.remove_ended()
     assert list(folder.iterdir()) == []
 
 
@@ -71,19 +73,78 @@ def test_pid_that_was_given_out_again_is_not_the_job(folder: Path, start: Start)
     assert pids() == []
 
 
+def owned_by(file: Path, user: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a file to a user: really, as root; otherwise as `fstat` answers."""
+    if os.geteuid() == 0:
+        os.chown(file, user, user)
+        return
+    follow = os.fstat
+    monkeypatch.setattr(os, "fstat", lambda at: os.stat_result((*follow(at)[:4], user, *follow(at)[5:10])))
+
+
 def test_user_cannot_have_a_process_of_another_user_ended(
     folder: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = start(SLEEPS)
     jobs.register(child.pid)
-    owner = os.stat_result((0, 0, 0, 0, 12345, 0, 0, 0, 0, 0))
-    follow = Path.stat
-
-    def look(path: Path, **how: bool) -> os.stat_result:
-        return owner if path.parent == folder else follow(path, **how)
-
-    monkeypatch.setattr(Path, "stat", look)
+    owned_by(folder / str(child.pid), 12345, monkeypatch)
     assert pids() == []
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "huge", "endless", "hard link", "socket"])
+def test_no_file_of_a_user_blocks_the_node_or_fills_its_memory(
+    folder: Path, start: Start, kind: str, tmp_path: Path
+) -> None:
+    child, other = start(SLEEPS), start(SLEEPS)
+    jobs.register(child.pid)
+    jobs.register(other.pid)
+    mine = folder / str(child.pid)
+    text = mine.read_text()
+    mine.unlink()
+    if kind == "fifo":
+        os.mkfifo(mine)
+    elif kind == "folder":
+        mine.mkdir()
+    elif kind == "huge":
+        with mine.open("w") as stream:
+            stream.write(text)
+            stream.truncate(10 * 1024**3)
+    elif kind == "endless":
+        mine.symlink_to("/dev/zero")
+    elif kind == "hard link":
+        (tmp_path / "other").write_text(text)
+        os.link(tmp_path / "other", mine)
+    else:
+        os.mknod(mine, stat.S_IFSOCK | 0o600)
+    begin = time.monotonic()
+    assert pids() == [other.pid]
+    assert time.monotonic() - begin < 5
+
+
+def test_many_files_neither_slow_the_node_down_nor_hide_a_job(folder: Path, start: Start) -> None:
+    for number in range(20_000):
+        (folder / str(10**9 + number)).touch()
+    child = start(SLEEPS)
+    jobs.register(child.pid)
+    begin = time.monotonic()
+    for _ in range(10):
+        assert pids() == [child.pid]
+    # Reading 20,000 files ten times takes longer.
+    assert time.monotonic() - begin < 2
+    before = len(list(folder.iterdir()))
+    jobs.remove_ended()
+    assert before - len(list(folder.iterdir())) == 1_000
+    assert pids() == [child.pid]
+
+
+def test_registration_does_not_write_through_a_link_of_another_user(folder: Path, tmp_path: Path, start: Start) -> None:
+    child = start(SLEEPS)
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (folder / str(child.pid)).symlink_to(precious)
+    assert jobs.register(child.pid)
+    assert precious.read_text() == "mine"
+    assert not (folder / str(child.pid)).is_symlink()
 
 
 @pytest.mark.parametrize("name", ["readme", "1.new", "-5", "999999999"])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from . import paths
+from . import jobs, paths
 from .boot.boot import boot
 from .boot.stages import stages_of
 from .checks.verify import as_json, as_table, checks_of, verify, worst
@@ -21,6 +21,7 @@ from .metrics.collect import measure
 from .node import AwsError, this_node
 from .reporting import event_reporter, evidence_reporter
 from .shipping import ship
+from .status import add_status
 from .topology.nccl_test import add_nccl_test
 from .topology.peers import add_peers
 from .topology.run_command import add_run
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.set_defaults(run=_metrics)
     command = commands.add_parser("ship", help="send recorded events and metrics to CloudWatch Logs")
     command.set_defaults(run=_ship)
-    for add in (add_peers, add_run, add_nccl_test, add_lustre_efa, add_cuda):
+    for add in (add_status, add_peers, add_run, add_nccl_test, add_lustre_efa, add_cuda):
         add(commands)
     given = parser.parse_args(arguments)
     return int(given.run(given))
@@ -115,6 +116,7 @@ def _metrics(given: argparse.Namespace) -> int:
 
 
 def _ship(_: argparse.Namespace) -> int:
+    jobs.remove_ended()
     node = this_node()
     if not node.instance_id:
         return _without_identity()

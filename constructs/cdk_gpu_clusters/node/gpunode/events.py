@@ -10,6 +10,8 @@ from typing import Any
 
 from . import spool
 from .metrics.record import counted
+from .quoting import one_line
+from .redaction import redacted
 
 
 class Events:
@@ -25,7 +27,7 @@ class Events:
         self.written: list[dict[str, Any]] = []
 
     def write(self, stage: str, state: str, reason: str = "", *, seconds: float = 0, **more: Any) -> dict[str, Any]:
-        """Write one event.
+        """Write one event. Texts are quoted, and secrets in them left out: they may come from outside.
 
         Args:
             stage: Its subject: a boot stage, a check, an action.
@@ -40,8 +42,8 @@ class Events:
             "stage": stage,
             "state": state,
             "seconds": round(seconds, 1),
-            "reason": reason,
-            **more,
+            "reason": _quoted(reason),
+            **{name: _quoted(value) if isinstance(value, str) else value for name, value in more.items()},
         }
         self.written.append(event)
         with suppress(OSError):
@@ -49,3 +51,7 @@ class Events:
             sys.stdout.flush()
         spool.keep("events", {**event, **counted(event)})
         return event
+
+
+def _quoted(text: str) -> str:
+    return one_line(redacted(one_line(text)))

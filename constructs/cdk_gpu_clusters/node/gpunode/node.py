@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from . import paths
 from .command import run
 
 _PREFIX = "GPU_"
+_INSTANCE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,8 @@ class Node:
 def this_node() -> Node:
     """The node that this program runs on."""
     settings, metadata = read_settings(), Metadata()
-    instance_id = metadata.wait_for("instance-id")
+    found = metadata.wait_for("instance-id")
+    # It becomes part of the names of files, log streams and objects; a proxy may answer anything.
+    instance_id = found if _INSTANCE_ID.fullmatch(found) else ""
     region = settings.text("region") or (metadata.wait_for("placement/region") if instance_id else "")
     return Node(settings=settings, metadata=metadata, instance_id=instance_id, aws=Aws(region))

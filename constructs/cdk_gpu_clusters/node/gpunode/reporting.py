@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 from . import paths
 from .checks.verify import as_json, checks_of, verify, worst
 from .command import Outcome, run
 from .events import Events
 from .node import Node
+from .redaction import redacted
 from .shipping import ship
 
 # The policy that allows a call may be attached after the boot, and the node is gone soon.
@@ -71,7 +73,9 @@ _TIMEOUT_SECONDS = 20
 # In parallel, since a node that is about to go must not wait long.
 _PROGRAMS_AT_ONCE = 4
 _UPLOAD_SECONDS = 120
+# The journal's 5,000 lines fill most of a part. The bundle is collected in memory, and stored in /run, which is memory.
 _LONGEST_PART_BYTES = 2 * 1024 * 1024
+_LONGEST_BUNDLE_BYTES = 16 * 1024 * 1024
 
 #: File of the bundle -> the program whose output it holds.
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {
@@ -105,6 +109,8 @@ _FILES = (
 def keep_evidence(node: Node, reason: str) -> str:
     """Collect a bundle in memory, since the disk may be full or hang, and copy it to S3.
 
+    Only root may read it, and secrets that are found are left out.
+
     Returns:
         Its `s3://` address; empty if the fleet has no bucket for it.
 
@@ -129,15 +135,38 @@ def _collect(node: Node, reason: str) -> Path:
             name: pool.submit(run, *program, timeout_seconds=_TIMEOUT_SECONDS) for name, program in _PROGRAMS.items()
         }
         checks = pool.submit(_checks, node, outcomes["nvidia-smi.txt"])
-        parts.update({name: outcome.result().text for name, outcome in outcomes.items()})
+        parts.update({name: _printed(outcome.result()) for name, outcome in outcomes.items()})
         parts["checks.json"] = checks.result()
     for path in _FILES:
-        parts[path.rsplit("/", 1)[-1]] = paths.read_text(paths.below(path))
+        parts[path.rsplit("/", 1)[-1]] = paths.read_regular(paths.below(path), _LONGEST_PART_BYTES)
     bundle = paths.run_folder() / "evidence.tar.gz"
-    with tarfile.open(bundle, "w:gz") as archive:
-        for name, text in parts.items():
-            _add(archive, name, text)
+    # Of a process that was killed while it collected.
+    for old in bundle.parent.glob(f"{bundle.name}.*"):
+        old.unlink()
+    paths.replace_atomically(bundle, lambda stream: _write(stream, parts), paths.PRIVATE)
     return bundle
+
+
+def _printed(outcome: Outcome) -> str:
+    return outcome.output + (f"\nstandard error:\n{outcome.errors}" if outcome.errors else "")
+
+
+def _write(stream: IO[bytes], parts: Mapping[str, str]) -> None:
+    left = _LONGEST_BUNDLE_BYTES
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, text in parts.items():
+            body = _clean(text)[-left:] if left else b""
+            left -= len(body)
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(body), int(time.time()), paths.PRIVATE
+            archive.addfile(entry, io.BytesIO(body))
+
+
+def _clean(text: str) -> bytes:
+    """The end of a text, in whole lines and without secrets: half of a secret could not be recognized."""
+    if len(text) > _LONGEST_PART_BYTES:
+        text = text[-_LONGEST_PART_BYTES:].partition("\n")[2]
+    return redacted(text).encode("utf-8", "replace")[-_LONGEST_PART_BYTES:]
 
 
 def _checks(node: Node, nvidia_smi: Future[Outcome]) -> str:
@@ -146,10 +175,3 @@ def _checks(node: Node, nvidia_smi: Future[Outcome]) -> str:
         return ""
     results = verify(node, checks_of(node), deadline_seconds=_TIMEOUT_SECONDS)
     return as_json(results, worst(results), node.instance_id)
-
-
-def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
-    body = text.encode()[-_LONGEST_PART_BYTES:]
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mtime = len(body), int(time.time())
-    archive.addfile(entry, io.BytesIO(body))

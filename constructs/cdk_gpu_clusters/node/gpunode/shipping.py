@@ -13,13 +13,17 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from . import paths, spool
 from .command import run
 from .node import AwsError, Node
 from .spool import locked
+from .state import remember
 
+#: Name of the state that holds when records were sent last, and how many.
+SHIPPED = "shipped"
 #: Spool -> suffix of its log stream after the instance id.
 STREAMS = {"events": "", "metrics": "/metrics"}
 
@@ -56,7 +60,10 @@ def ship(node: Node) -> int:
         if not my_turn:  # two programs would send everything twice
             raise AwsError("another program of this node is still sending records")
         collect_journal()
-        return sum(_send(node, group, name, node.instance_id + suffix) for name, suffix in STREAMS.items())
+        count = sum(_send(node, group, name, node.instance_id + suffix) for name, suffix in STREAMS.items())
+        with suppress(OSError):
+            remember(SHIPPED, {"at": round(time.time()), "records": count})
+        return count
 
 
 def _send(node: Node, group: str, name: str, stream: str) -> int:

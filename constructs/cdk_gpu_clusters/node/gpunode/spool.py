@@ -21,6 +21,8 @@ from . import paths
 
 #: Size limit of a spool's file; a node that cannot reach AWS must not fill its disk.
 LIMIT_BYTES = 4 * 1024 * 1024
+# Events name processes and jobs of users.
+_PRIVATE_FOLDER = 0o700
 # The lock is held only while such a file is written. A frozen holder must not block others.
 _LOCK_SECONDS = 2.0
 
@@ -80,7 +82,8 @@ def _folders() -> Iterator[Path]:
     for parent in (paths.state_folder, paths.run_folder):
         with suppress(OSError):
             folder = parent() / "spool"
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(_PRIVATE_FOLDER, exist_ok=True)
+            folder.chmod(_PRIVATE_FOLDER)
             if os.access(folder, os.W_OK):
                 yield folder
 
@@ -94,7 +97,7 @@ def _add(file: Path, text: str, *, first: bool = False) -> bool:
     try:
         with _locked(file):
             if first:
-                paths.write_atomically(file, text + paths.read_text(file))
+                paths.write_atomically(file, text + paths.read_text(file), paths.PRIVATE)
             else:
                 with file.open("a", encoding="utf-8") as stream:
                     stream.write(text)
@@ -111,7 +114,7 @@ def _shorten(file: Path) -> None:
     gone, rest = lines[: len(lines) // 2], lines[len(lines) // 2 :]
     count = sum(_records_in(line) for line in gone)
     note = _line(int(time.time() * 1000), lost(count, "they were not sent before the spool was full"))
-    paths.write_atomically(file, "".join([f"{note}\n", *rest]))
+    paths.write_atomically(file, "".join([f"{note}\n", *rest]), paths.PRIVATE)
 
 
 def _records_in(line: str) -> int:

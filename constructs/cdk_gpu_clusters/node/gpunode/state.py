@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from . import paths
+from .quoting import one_line
+
+# What this process stored last, by name: it stays readable here if it could not be written.
+_latest: dict[str, Mapping[str, Any]] = {}
 
 
 def announce(reason: str) -> None:
@@ -19,7 +23,7 @@ def announce(reason: str) -> None:
     Raises:
         OSError: If it cannot be written.
     """
-    paths.write_atomically(paths.run_folder() / "ending", f"{reason}\n")
+    paths.write_atomically(paths.run_folder() / "ending", f"{one_line(reason)}\n")
 
 
 def announced() -> str:
@@ -36,10 +40,16 @@ def remember(name: str, known: Mapping[str, Any], folder: Callable[[], Path] | N
     Raises:
         OSError: If it cannot be written.
     """
+    _latest[name] = dict(known)
     text = json.dumps({"boot_id": paths.boot_id(), **known})
     file = _file(name, folder)
     if paths.read_text(file) != text:
         paths.write_atomically(file, text)
+
+
+def latest(name: str) -> Mapping[str, Any]:
+    """The state that this process stored last, even if it could not be written; empty if it stored none."""
+    return _latest.get(name, {})
 
 
 def recall(name: str, folder: Callable[[], Path] | None = None) -> dict[str, Any]:

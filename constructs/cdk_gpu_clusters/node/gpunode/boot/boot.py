@@ -12,6 +12,7 @@ from .. import paths
 from ..events import Events
 from ..lifecycle import complete_hook, keep_for_inspection, replace_failed_launch, restart_hook
 from ..node import Node
+from ..quoting import one_line
 from .stage import Stage, State, pass_stage
 
 _READY, _FAILED = 0, 1
@@ -119,7 +120,7 @@ class _Launch:
 def _write_console(node: Node, words: str) -> None:
     try:
         console = paths.below("/dev/console")
-        console.write_text(f"gpu-node-boot: {node.instance_id} failed: {words}\n", encoding="utf-8")
+        console.write_text(f"gpu-node-boot: {node.instance_id} failed: {one_line(words)}\n", encoding="utf-8")
     except OSError as fault:
         sys.stderr.write(f"no console: {fault}\n")
 

@@ -15,7 +15,11 @@ from ..command import NOT_EXECUTABLE, NOT_FOUND, STUCK, run
 from ..devices import efa_devices
 from ..driver_change import program_at_work
 from ..node import Node
+from ..quoting import one_line
 from ..state import recall
+
+# Slurm's reason and a condition of Kubernetes are read by people.
+_LONGEST_REASON = 400
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,10 @@ class Symptom:
     reason: str
     confirmations: int = 1
     lasting: bool = True
+
+    def __post_init__(self) -> None:
+        # It goes to the console, to events and to the orchestrator, and holds what tools and the kernel print.
+        object.__setattr__(self, "reason", one_line(self.reason, _LONGEST_REASON))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from ..actions.orchestrator import Orchestrator
 from ..actions.slurm import Slurm
 from ..checks.check import Check, Severity
 from ..events import Events
+from ..health import assess, late_seconds, serve_health
 from ..node import Node
 from ..reporting import keep_evidence
 from ..shipping import ship
-from ..state import recall
+from ..state import latest, recall
 from .kernel import KernelLog, read_xids
 from .mode import Mode, memory_of
 from .probes import is_launch_abandoned, probes_of
@@ -45,7 +46,11 @@ def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -
         notify("READY=1", "STATUS=the launch failed")
         events.write("watch", "skipped", "the boot of the launch failed, and the launch was abandoned")
         return 0
-    make_watch(node, events, checks, mode=mode).run(interval_seconds(node))
+    watching, interval = make_watch(node, events, checks, mode=mode), interval_seconds(node)
+    acts_from, dry_run = _acts_from(node.settings.text("watch_acts_from")), mode is Mode.DRY_RUN
+    late, memory = late_seconds(interval), memory_of(mode)
+    serve_health(node, lambda: assess(latest(memory), acts_from=acts_from, dry_run=dry_run, late_seconds=late))
+    watching.run(interval)
     return 0
 
 
