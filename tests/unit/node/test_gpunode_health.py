@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,8 @@ def test_nothing_else_is_served(service: Service, method: str, path: str, status
 
 @pytest.mark.parametrize("request_bytes", [b"\r\n\r\n", b"GET /healthz\r\n\r\n", b"\x16\x03\x01\n\n", b"x" * 5_000])
 def test_what_is_no_request_is_refused(service: Service, request_bytes: bytes) -> None:
-    assert service.open(request_bytes).recv(100).startswith(b"HTTP/1.1 400 ")
+    with service.open(request_bytes) as peer:
+        assert peer.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
 def test_slow_and_silent_clients_hold_nobody_up(service: Service) -> None:
@@ -146,7 +147,8 @@ def test_request_in_pieces_is_answered_once_and_the_connection_ends(service: Ser
     peer = service.open(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
     time.sleep(0.1)
     peer.sendall(b"\r\nGET /healthz HTTP/1.1\r\n\r\n")
-    answer = b"".join(iter(lambda: peer.recv(4096), b""))
+    with peer:
+        answer = b"".join(iter(lambda: peer.recv(4096), b""))
     assert answer.count(b"HTTP/1.1") == 1
     assert b"Connection: close" in answer
 
@@ -168,7 +170,7 @@ def test_assessment_that_fails_once_does_not_end_the_server(service: Service) ->
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch, root: Path) -> Iterator[Callable[..., int]]:
+def serve(monkeypatch: pytest.MonkeyPatch, root: Path) -> Callable[..., int]:
     """Starts the server of a node with settings, at a port that is free now."""
     monkeypatch.setattr(health, "_RETRY_SECONDS", 0.2)
     monkeypatch.setattr(Metadata, "wait_for", lambda *_, **__: "127.0.0.2")
@@ -180,18 +182,20 @@ def serve(monkeypatch: pytest.MonkeyPatch, root: Path) -> Iterator[Callable[...,
         health.serve_health(node, lambda: Health("ok", Severity.OK))
         return port
 
-    yield serve
+    return serve
 
 
 def answers(address: str, port: int, seconds: float = 3) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
+        connection = http.client.HTTPConnection(address, port, timeout=2)
         try:
-            connection = http.client.HTTPConnection(address, port, timeout=2)
             connection.request("GET", "/healthz")
             return connection.getresponse().status == 200
         except OSError:
             time.sleep(0.1)
+        finally:
+            connection.close()
     return False
 
 

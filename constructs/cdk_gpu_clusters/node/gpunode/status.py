@@ -180,7 +180,7 @@ def _gpu(row: Mapping[str, str]) -> str:
         f"{row['temperature.gpu']} C",
         row["uuid"],
     )
-    return one_line("  ".join(cells), _LONGEST_VALUE)
+    return one_line(", ".join(cells), _LONGEST_VALUE)
 
 
 def _shipped() -> dict[str, Any]:
@@ -202,12 +202,12 @@ def _parsed(text: str) -> Any:
 def as_screen(status: Mapping[str, Any]) -> str:
     """The status as lines of text: a name, and what belongs to it."""
     rows: list[tuple[str, list[str]]] = [
-        ("node", [f"{status['instance_id'] or 'unknown instance'}  fleet {status['fleet'] or 'unknown'}"]),
+        ("node", [f"{status['instance_id'] or 'unknown instance'}, fleet {status['fleet'] or 'unknown'}"]),
         ("boot", _boot_lines(status["boot"])),
         ("health", [f"{status['state']}, severity {status['severity']}", *status["reasons"]]),
         ("watchdog", [_plan(status), *_action_lines(status)]),
         ("ending", _ending_lines(status)),
-        ("jobs", [f"{job['pid']}  {job['command']}" for job in status["jobs"]] or ["none registered"]),
+        ("jobs", [f"{job['pid']} {job['command']}" for job in status["jobs"]] or ["none registered"]),
         ("GPUs", status["gpus"] or ["none"]),
         ("records", [_shipped_line(status["last_shipped"])]),
     ]
