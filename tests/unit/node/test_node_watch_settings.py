@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.node.gpunode.health import PORT
 from cdk_gpu_clusters.node.gpunode.watch.mode import Mode
 from cdk_gpu_clusters.node.settings import FaultSeverity, NodeSettings, NodeWatch, WatchMode, check_settings
 from cdk_gpu_clusters.node.user_data import node_environment
@@ -20,6 +21,7 @@ def test_a_node_is_told_only_what_differs_from_what_its_software_does_anyway() -
     told = NodeWatch(
         mode=WatchMode.OFF, acts_from=FaultSeverity.REPLACE, actions_per_hour=5, interval_seconds=20,
         drain_on_rebalance=True, job_units=("training.service", "etl@1.service"), job_seconds=60,
+        health_port=9001, health_from=("10.0.1.0/24", "10.0.2.0/24"),
     )  # fmt: skip
     environment = node_environment(settings(told))
     assert {name: value for name, value in environment.items() if name in told.environment()} == {
@@ -30,11 +32,14 @@ def test_a_node_is_told_only_what_differs_from_what_its_software_does_anyway() -
         "GPU_REBALANCE": "drain",
         "GPU_JOB_UNITS": "training.service etl@1.service",
         "GPU_JOB_SECONDS": "60",
+        "GPU_HEALTH_PORT": "9001",
+        "GPU_HEALTH_FROM": "10.0.1.0/24 10.0.2.0/24",
     }
 
 
 def test_both_sides_know_the_same_words() -> None:
     assert {mode.value for mode in WatchMode} == {mode.value for mode in Mode}
+    assert NodeWatch().health_port == PORT
 
 
 @pytest.mark.parametrize(
@@ -46,9 +51,19 @@ def test_both_sides_know_the_same_words() -> None:
         ({"actions_per_hour": 0}, "watch.actions_per_hour"),
         ({"job_seconds": 121}, "watch.job_seconds"),
         ({"job_units": ("good.service", "two words")}, "watch.job_units[1]"),
+        ({"health_port": 80}, "watch.health_port"),
+        ({"health_port": 65_536}, "watch.health_port"),
+        ({"health_from": ("10.0.0.0/16", "10.0.0.1/16")}, "watch.health_from[1]"),
+        ({"health_from": ("10.0.0.1",)}, "watch.health_from[0]"),
     ],
 )
 def test_what_the_watchdog_cannot_work_with_is_refused(changes: dict[str, Any], path: str) -> None:
     [finding] = check_settings(settings(NodeWatch(**changes)))
     assert (finding.id, finding.path) == ("GPU-UD-008", path)
     assert finding.allowed
+
+
+@pytest.mark.parametrize("off", [{"health_port": 0}, {"mode": WatchMode.OFF}])
+def test_clients_of_a_check_that_nothing_answers_are_refused(off: dict[str, Any]) -> None:
+    [finding] = check_settings(settings(NodeWatch(health_from=("10.0.0.0/16",), **off)))
+    assert (finding.id, finding.path) == ("GPU-UD-008", "watch.health_from")

@@ -61,7 +61,7 @@ def assess(known: Mapping[str, Any], *, acts_from: Severity, dry_run: bool, late
     Args:
         known: State of the watchdog; empty if there is none yet.
         acts_from: Least severity at which the watchdog acts.
-        dry_run: Whether it only reports. Then nobody else shall act by its finding.
+        dry_run: Whether it only reports. Then no one else must act on its finding.
         late_seconds: Age of a state from which the watchdog counts as late.
     """
     severity, reasons = _severity(known), symptoms_of(known)

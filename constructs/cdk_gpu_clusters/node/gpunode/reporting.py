@@ -163,7 +163,7 @@ def _write(stream: IO[bytes], parts: Mapping[str, str]) -> None:
 
 
 def _clean(text: str) -> bytes:
-    """The end of a text, in whole lines and without secrets: half of a secret could not be recognized."""
+    """The end of a text, in complete lines and without secrets: half of a secret could not be recognized."""
     if len(text) > _LONGEST_PART_BYTES:
         text = text[-_LONGEST_PART_BYTES:].partition("\n")[2]
     return redacted(text).encode("utf-8", "replace")[-_LONGEST_PART_BYTES:]
