@@ -81,3 +81,21 @@ def test_nodes_may_leave_their_group_and_no_other(site: Site) -> None:
     assert json.dumps(own["Resource"]).endswith(
         f'autoScalingGroupName/", {{"Ref": "AWS::StackName"}}, "-{group}-*"]]}}'
     )
+
+
+def test_fleet_admits_health_checks_from_the_ranges_given_and_from_nowhere_else(site: Site) -> None:
+    fleet(site, watch=NodeWatch(health_from=("10.0.1.0/24",), health_port=9001))
+    (group,) = of_type(site.resources(), "AWS::EC2::SecurityGroup").values()
+    (rule,) = group["Properties"]["SecurityGroupIngress"]
+    assert {name: rule[name] for name in ("CidrIp", "FromPort", "ToPort", "IpProtocol")} == {
+        "CidrIp": "10.0.1.0/24",
+        "FromPort": 9001,
+        "ToPort": 9001,
+        "IpProtocol": "tcp",
+    }
+
+
+def test_fleet_without_ranges_has_no_way_in(site: Site) -> None:
+    fleet(site, watch=NodeWatch())
+    (group,) = of_type(site.resources(), "AWS::EC2::SecurityGroup").values()
+    assert "SecurityGroupIngress" not in group["Properties"]
