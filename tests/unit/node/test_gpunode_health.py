@@ -57,6 +57,11 @@ def test_reasons_are_quoted_and_hold_no_secrets(root: Path) -> None:
     assert judged(known(Severity.REPLACE)).reasons == ("Xid 79 token=[redacted]",)
 
 
+def test_symptoms_that_require_no_action_are_listed_once(root: Path) -> None:
+    found = judged(known(Severity.MONITOR, open=[], seen=["the disk is full", "the disk is full", "slow clocks"]))
+    assert (found.may_work, found.reasons) == (True, ("the disk is full", "slow clocks"))
+
+
 def test_node_that_ends_is_repaired_or_not_watched_may_not_work(root: Path) -> None:
     assert judged({}).state == "starting"
     assert judged(known(at=paths.uptime_seconds() - 31)).state == "late"

@@ -82,10 +82,11 @@ def assess(known: Mapping[str, Any], *, acts_from: Severity, dry_run: bool, late
 
 
 def symptoms_of(known: Mapping[str, Any]) -> tuple[str, ...]:
-    """The reasons of the watchdog's open and handled cases."""
+    """The reasons of the watchdog's open and handled cases, then of the symptoms that require no action."""
     cases = [case for name in ("open", "handled") for case in _list(known.get(name)) if isinstance(case, dict)]
     symptoms = [case["symptom"] for case in cases if isinstance(case.get("symptom"), dict)]
-    return tuple(_clean(str(symptom.get("reason"))) for symptom in symptoms[:_MOST_REASONS])
+    reasons = [*(symptom.get("reason") for symptom in symptoms), *_list(known.get("seen"))]
+    return tuple(dict.fromkeys(_clean(str(reason)) for reason in reasons[: 2 * _MOST_REASONS]))[:_MOST_REASONS]
 
 
 def late_seconds(interval_seconds: float) -> float:

@@ -99,6 +99,8 @@ class Cases:
             "open": [_plain(case) for case in self.open.values()],
             "handled": [_plain(case) for case in self._handled.values()],
             "severity": int(self._worst()),
+            # For people: symptoms that require no action are in no case.
+            "seen": [symptom.reason for symptom in self._reported_symptoms.values()],
         }
 
     def restore(self, known: Mapping[str, Any]) -> None:
