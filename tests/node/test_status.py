@@ -32,7 +32,7 @@ def test_user_asks_for_the_health_of_a_node_and_gets_no_further(lab: Lab) -> Non
 
         assert node.run(f"findmnt -no FSTYPE {JOBS}").stdout.strip() == "tmpfs"
         assert node.run(f"stat -c %a {JOBS}").stdout.strip() == "1777"
-        assert node.run(f"{AS_USER} head -c 100M /dev/zero >{JOBS}/9", check=False).returncode != 0
+        assert node.run(f"{AS_USER} sh -c 'head -c 100M /dev/zero >{JOBS}/9'", check=False).returncode != 0
         for command in (f"ls {JOBS}/../spool", "ls /var/lib/gpu-cluster/spool", "touch /run/gpu-cluster/ending"):
             assert node.run(f"{AS_USER} {command}", check=False).returncode != 0
-        assert node.run("find /run/gpu-cluster /var/lib/gpu-cluster -xdev -perm -o+w").stdout.split() == []
+        assert node.run("find /run/gpu-cluster /var/lib/gpu-cluster -xdev -perm -o+w").stdout.split() == [JOBS]
