@@ -35,9 +35,8 @@ INTRODUCTION = """\
 # Xids and SXids
 
 What a message of NVIDIA's driver asks a node to do, and what others say of the same message. NVIDIA's immediate action
-decides. Where NVIDIA names none, the message is watched: the driver itself asks by Xid 154 if a GPU needs a repair. A
-reset for which EKS repairs the node counts as a reboot, since nodes do not reset GPUs by themselves. The last column
-has the reason where a node does anything else, and where the sources differ. The data is
+decides. Where NVIDIA names none, the message is watched: the driver itself asks by Xid 154 if a GPU needs a repair. The
+last column has the reason where a node does anything else, and where the sources differ. The data is
 `cdk_gpu_clusters.catalogue.xids`.
 
 This page is written by `tools/write_fault_tables.py`; do not edit it.

@@ -39,7 +39,7 @@ def node_permissions(group: Any) -> Json:
     return policy(
         "NodeRole",
         allow(group, "autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"),
-        allow(_LOGS, "logs:CreateLogStream", "logs:PutLogEvents"),
+        allow(_LOGS, "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
     )
 
 

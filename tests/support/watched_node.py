@@ -119,9 +119,12 @@ class WatchedNode:
         self.write("proc/uptime", "100.00 50.00\n")
         (self.root / "var/lib").mkdir(parents=True)
         self.tool("nvidia-smi", HEALTHY_SMI)
+        # systemd: no unit is enabled or active, and what else is asked of it is recorded.
+        self.tool("systemctl", f'#!/bin/sh\ncase "$1" in is-*) exit 1 ;; esac\necho "$*" >>{self.root}/systemctl\n')
         self.told = Told()
         self.patience_seconds = 60.0
         self._sequence = 1
+        self.chance = 0.0
 
     def node(self, **settings: str) -> Node:
         """The node, with settings on top of those of a GPU node in an Auto Scaling group."""
@@ -137,7 +140,15 @@ class WatchedNode:
         """Begin to watch, as a start of the service does."""
         node, patience = self.node(**settings), self.patience_seconds
         self.watch = make_watch(
-            node, self.told, checks, mode=mode_of(node), clock=self.clock, patience_seconds=patience
+            node,
+            self.told,
+            checks,
+            mode=mode_of(node),
+            clock=self.clock,
+            patience_seconds=patience,
+            stages=lambda _: [],
+            # The shortest pauses, so that every poll may act.
+            chance=lambda: self.chance,
         )
 
     def poll(self, times: int = 1) -> None:
@@ -148,8 +159,14 @@ class WatchedNode:
 
     @property
     def actions(self) -> int:
-        """How many times the node was marked as unhealthy."""
-        return self.account.made.count("set-instance-health")
+        """How many times the node was marked as unhealthy, or rebooted."""
+        return self.account.made.count("set-instance-health") + self.reboots
+
+    @property
+    def reboots(self) -> int:
+        """How many times systemd was asked for a reboot."""
+        asked = self.root / "systemctl"
+        return asked.read_text().splitlines().count("--no-block reboot") if asked.exists() else 0
 
     def write(self, path: str, text: str) -> Path:
         file = self.root / path

@@ -320,7 +320,11 @@ def test_the_nodes_may_join_pull_images_log_and_no_more(site: Site) -> None:
         for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
     }
-    assert actions == {"s3:GetObject", "['logs:CreateLogStream', 'logs:PutLogEvents']", "ec2:TerminateInstances"}
+    assert actions == {
+        "s3:GetObject",
+        "['logs:CreateLogStream', 'logs:DescribeLogStreams', 'logs:PutLogEvents']",
+        "ec2:TerminateInstances",
+    }
 
 
 def test_a_node_that_fails_its_first_boot_may_end_nodes_of_its_group_alone(site: Site) -> None:

@@ -200,7 +200,10 @@ def test_nodes_may_fetch_their_software_and_log_and_no_more(site: Site) -> None:
     ]
     actions = [statement["Action"] for statement in statements]
     assert sorted(map(str, actions)) == sorted(
-        map(str, ["s3:GetObject", "s3:PutObject", ["logs:CreateLogStream", "logs:PutLogEvents"]])
+        map(
+            str,
+            ["s3:GetObject", "s3:PutObject", ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]],
+        )
     )
 
 

@@ -1,8 +1,7 @@
 """What NVIDIA's Xid and SXid messages ask for, by source, and which of them a node acts on.
 
 NVIDIA's resolution decides. Where NVIDIA names none, a message is watched: the driver itself asks by Xid 154 if a GPU
-needs a repair. A reset for which EKS repairs the node counts as a reboot. `Xid.note` has the reason where a node does
-anything else, and where the sources differ.
+needs a repair. `Xid.note` has the reason where a node does anything else, and where the sources differ.
 """
 
 from __future__ import annotations
@@ -178,6 +177,4 @@ def node_xids() -> str:
 def _class_of(row: Mapping[str, Any], data: Mapping[str, Any]) -> XidClass:
     if "class" in row:
         return XidClass(row["class"])
-    found = XidClass(data["nvidia"][row["nvidia"]]["class"]) if "nvidia" in row else XidClass.MONITOR
-    # Nodes do not reset GPUs by themselves. What EKS repairs must not stay in service, so the next stronger step.
-    return XidClass.REBOOT if found is XidClass.RESET and row.get("eks_agent") else found
+    return XidClass(data["nvidia"][row["nvidia"]]["class"]) if "nvidia" in row else XidClass.MONITOR

@@ -93,7 +93,7 @@ def permissions_resource(
     statements = [
         allow(group_arn, *_OWN_GROUP),
         allow("*", *_PEERS),
-        allow(log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
+        allow(log_group_arn, "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
         *evidence,
     ]
     policy = managed_policy(role_name, statements)
@@ -142,5 +142,5 @@ def allow_node(
 
 
 def _logging(log_group: logs.ILogGroup, evidence: NodeEvidence | None) -> list[dict[str, Any]]:
-    own = allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents")
+    own = allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
     return [own, *([] if evidence is None else evidence.statements())]

@@ -37,7 +37,15 @@ _BEGINNINGS: Mapping[str, str] = {
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
 #: Lowest and highest value: a Spot notice comes two minutes ahead.
-_RANGES = (("actions_per_hour", 1, 1_000), ("interval_seconds", 1, 30), ("job_seconds", 1, 120))
+_RANGES = (
+    ("actions_per_hour", 1, 1_000),
+    ("reboots_per_hour", 1, 1_000),
+    ("resets_per_hour", 1, 1_000),
+    ("repair_wait_seconds", 0, 7 * 24 * 3_600),
+    ("silence_seconds", 600, 7 * 24 * 3_600),
+    ("interval_seconds", 1, 30),
+    ("job_seconds", 1, 120),
+)
 #: Port of `/healthz`. `gpunode/health.py` has it, too, with the reasons for its choice.
 HEALTH_PORT = 8687
 # Below 1024 are the ports of well-known services. 0 is none.
@@ -155,9 +163,15 @@ class NodeWatch:
 
     Attributes:
         mode: Whether the watchdog acts, only reports what it would do, or is off.
-        acts_from: The least severe fault that takes the node out of service.
-        actions_per_hour: How many nodes of the fleet may be taken out for their health within an hour. Further
-            unhealthy nodes keep their work, and only report it.
+        acts_from: The least severe fault that is repaired.
+        actions_per_hour: How many nodes of the fleet may be taken out for good within an hour. Further unhealthy nodes
+            keep their work, and only report it.
+        reboots_per_hour: How many of its nodes may be rebooted within an hour.
+        resets_per_hour: How many of its nodes may have their GPUs reset within an hour.
+        repair_wait_seconds: How long jobs may go on before a reboot ends them. A reset waits as long as they run.
+        silence_seconds: How long nothing of AWS and the orchestrator may answer before single nodes are repaired
+            without being counted.
+        maintenance: Why no node of the fleet is repaired; empty if they are.
         interval_seconds: From one poll to the next, 1 to 30.
         drain_on_rebalance: Whether a rebalance recommendation drains a Spot node, although it may stay (AWS EC2 user
             guide, "EC2 instance rebalance recommendations").
@@ -173,8 +187,13 @@ class NodeWatch:
     """
 
     mode: WatchMode = WatchMode.ON
-    acts_from: FaultSeverity = FaultSeverity.REBOOT
+    acts_from: FaultSeverity = FaultSeverity.RESET
     actions_per_hour: int = 2
+    reboots_per_hour: int = 10
+    resets_per_hour: int = 20
+    repair_wait_seconds: int = 1_800
+    silence_seconds: int = 3_600
+    maintenance: str = ""
     interval_seconds: int = 10
     drain_on_rebalance: bool = False
     job_units: tuple[str, ...] = ()
@@ -193,6 +212,11 @@ def _values(watch: NodeWatch) -> dict[str, str]:
         "GPU_WATCH": watch.mode.value,
         "GPU_WATCH_ACTS_FROM": watch.acts_from.value,
         "GPU_WATCH_ACTIONS_PER_HOUR": str(watch.actions_per_hour),
+        "GPU_REBOOTS_PER_HOUR": str(watch.reboots_per_hour),
+        "GPU_RESETS_PER_HOUR": str(watch.resets_per_hour),
+        "GPU_REPAIR_WAIT_SECONDS": str(watch.repair_wait_seconds),
+        "GPU_SILENCE_SECONDS": str(watch.silence_seconds),
+        "GPU_MAINTENANCE": watch.maintenance,
         "GPU_WATCH_INTERVAL": str(watch.interval_seconds),
         "GPU_REBALANCE": "drain" if watch.drain_on_rebalance else "",
         "GPU_JOB_UNITS": " ".join(watch.job_units),
@@ -419,6 +443,7 @@ def check_watch(watch: NodeWatch) -> list[Finding]:
         if not (isinstance(value, int) and low <= value <= high)
     ]
     findings += _check_health(watch)
+    findings += _check_text(watch.maintenance, what="the reason of the maintenance", path="watch.maintenance")
     return findings + [
         WATCH.finding(
             cause="not the name of a systemd unit",

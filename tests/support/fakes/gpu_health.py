@@ -56,6 +56,8 @@ CELLS = {
 }
 #: Cells that the driver keeps for a GPU that it has lost.
 KEPT = ("index", "name", "uuid", "gpu_bus_id", "pci.bus_id", "driver_version", "mig.mode.current")
+#: Cells that a reset does not mend.
+_OUTLASTS_RESET = ("lost", "remapped_rows.failure", "name", "driver_version", "mig.mode.current")
 PROGRAM = """#!{python} -ES
 import sys
 sys.path.insert(0, {folder!r})
@@ -141,6 +143,8 @@ def answer(state: dict[str, Any], arguments: list[str]) -> tuple[int, str]:
         return 0, nvlink(state)
     if arguments[0] == "-q":
         return 0, details(state)
+    if arguments == ["--gpu-reset"]:
+        return 0, "".join(f"GPU {address(index)} was successfully reset.\n" for index in range(len(state["gpus"])))
     return 2, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n"
 
 
@@ -152,6 +156,10 @@ def main(state_file: str, arguments: list[str]) -> int:
     if "text" in state:
         sys.stdout.write(state["text"])
         return int(state["status"])
+    if arguments == ["--gpu-reset"]:
+        state["gpus"] = [{cell: gpu[cell] for cell in _OUTLASTS_RESET if cell in gpu} for gpu in state["gpus"]]
+        with open(state_file, "w") as file:  # noqa: PTH123
+            json.dump(state, file)
     status, text = answer(state, arguments)
     sys.stdout.write(text)
     return status

@@ -75,10 +75,18 @@ def _patch(nodes: list[Any], arguments: list[str]) -> None:
 
 
 def _taint(nodes: list[Any], arguments: list[str]) -> None:
+    if arguments[2].endswith("-"):
+        spec = _named(nodes, arguments[1])["spec"]
+        spec["taints"] = [old for old in spec["taints"] if old["key"] != arguments[2][:-1]]
+        return
     key, _, rest = arguments[2].partition("=")
     value, _, effect = rest.partition(":")
     taints = _named(nodes, arguments[1])["spec"].setdefault("taints", [])
     taints[:] = [old for old in taints if old["key"] != key] + [{"key": key, "value": value, "effect": effect}]
+
+
+def _uncordon(nodes: list[Any], arguments: list[str]) -> None:
+    _named(nodes, arguments[0])["spec"].pop("unschedulable", None)
 
 
 def _cordon(nodes: list[Any], arguments: list[str]) -> None:
@@ -94,7 +102,14 @@ def _named(nodes: list[Any], name: str) -> Any:
     return next(node for node in nodes if node["metadata"]["name"] == name)
 
 
-COMMANDS = {"get": _get, "patch": _patch, "taint": _taint, "cordon": _cordon, "auth": _who_am_i}
+COMMANDS = {
+    "get": _get,
+    "patch": _patch,
+    "taint": _taint,
+    "cordon": _cordon,
+    "uncordon": _uncordon,
+    "auth": _who_am_i,
+}
 
 
 def install(tools: Path, state: Path, nodes: list[dict[str, Any]]) -> None:

@@ -60,6 +60,8 @@ class Driver:
 
     def reboot(self) -> None:
         """What a reboot does: instances are gone, and the pending mode is in force or forgotten."""
+        for own in self.state.get("health", []):
+            own.pop("recovery", None)
         for gpu in self.gpus:
             takes = self.state["keeps_mode"] and self.state["mode_change"] != "never"
             gpu["mode"] = gpu["pending"] if takes else gpu["mode"] if self.state["keeps_mode"] else False
@@ -87,6 +89,8 @@ class Driver:
         if str(index) in self.state["busy"] or fabric is not (self.state["reset_needs"] == "up"):
             raise Failure(19, f"The following GPUs could not be reset:\n  GPU {index}: In use by another client\n")
         gpu["mode"], gpu["instances"] = gpu["pending"], []
+        if "health" in self.state:
+            self.state["health"][index].pop("recovery", None)
         return f"GPU {index} was successfully reset.\n"
 
     def create(self, index: int, names: str) -> str:

@@ -39,9 +39,8 @@ def test_the_agent_of_eks_acts_on_these() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(RESETS))
-def test_what_nvidia_resets_and_eks_repairs_is_rebooted(code: int) -> None:
-    """Nodes do not reset GPUs by themselves, and must not keep such a fault in service."""
-    assert xids()[code].xid_class is XidClass.REBOOT
+def test_what_nvidia_resets_is_reset_before_it_is_replaced(code: int) -> None:
+    assert xids()[code].xid_class is XidClass.RESET
 
 
 @pytest.mark.parametrize("code", sorted(APPLICATION))

@@ -84,7 +84,7 @@ def test_members_that_are_unhealthy_now_count_and_the_node_itself_does_not(
     account.members.update({"i-0bbb": ["Terminating", "Unhealthy"], "i-0ccc": ["InService", "Healthy"]})
     account.members[INSTANCE][1] = "Unhealthy"
     group.why_out()
-    assert group.taken_out() == {"i-0bbb"}
+    assert group.taken_out(Severity.REPLACE) == {"i-0bbb"}
 
 
 def test_members_that_were_replaced_for_a_health_check_within_the_hour_count(
@@ -103,21 +103,21 @@ def test_members_that_were_replaced_for_a_health_check_within_the_hour_count(
         {"Description": "Launching a new EC2 instance: i-0006", "Cause": "At ... in response to a launch"},
     ]
     group.why_out()
-    assert group.taken_out() == {"i-0001", "i-0002", "i-0005"}
+    assert group.taken_out(Severity.REPLACE) == {"i-0001", "i-0002", "i-0005"}
 
 
 def test_one_instance_counts_once(account: Account, group: AutoScaling) -> None:
     account.members["i-0001"] = ["Terminating", "Unhealthy"]
     account.activities = [terminated("i-0001", minutes_ago=1, cause="a user health-check")]
     group.why_out()
-    assert group.taken_out() == {"i-0001"}
+    assert group.taken_out(Severity.REPLACE) == {"i-0001"}
 
 
 def test_answer_without_this_node_counts_nothing(account: Account, group: AutoScaling) -> None:
     group.why_out()
     del account.members[INSTANCE]
     with pytest.raises(ActionError, match="does not list this node"):
-        group.taken_out()
+        group.taken_out(Severity.REPLACE)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,6 @@ def test_refused_call_is_an_error_that_names_it(
 ) -> None:
     group.why_out()
     account.denied[operation] = 1
-    arguments = (Severity.REBOOT, "why") if step == "take_out" else ()
+    given = {"take_out": (Severity.REBOOT, "why"), "taken_out": (Severity.REBOOT,)}
     with pytest.raises(ActionError, match=f"^{operation}: .*AccessDenied"):
-        getattr(group, step)(*arguments)
+        getattr(group, step)(*given.get(step, ()))

@@ -108,21 +108,21 @@ def test_nodes_whose_condition_turned_bad_within_the_hour_count(cluster: Cluster
     cluster.edit("mine", conditions=[unhealthy(minutes_ago=1)])
     cluster.edit("other", conditions=[unhealthy(minutes_ago=59)])
     cluster.edit("cpu", conditions=[unhealthy(minutes_ago=61)])
-    assert cluster.kubernetes().taken_out() == {"other"}
+    assert cluster.kubernetes().taken_out(Severity.REPLACE) == {"other"}
     cluster.edit("cpu", conditions=[{**unhealthy(minutes_ago=1), "lastTransitionTime": "once"}])
-    assert cluster.kubernetes().taken_out() == {"other"}
+    assert cluster.kubernetes().taken_out(Severity.REPLACE) == {"other"}
 
 
 def test_condition_without_a_readable_time_counts(cluster: Cluster) -> None:
     cluster.edit("other", conditions=[{**unhealthy(minutes_ago=1), "lastTransitionTime": "once"}])
-    assert cluster.kubernetes().taken_out() == {"other"}
+    assert cluster.kubernetes().taken_out(Severity.REPLACE) == {"other"}
 
 
 def test_selector_says_which_nodes_are_the_fleet(cluster: Cluster) -> None:
     cluster.edit("other", conditions=[unhealthy(minutes_ago=1)])
     cluster.edit("cpu", conditions=[unhealthy(minutes_ago=1)])
-    assert cluster.kubernetes().taken_out() == {"other", "cpu"}
-    assert cluster.kubernetes(kubernetes_selector="fleet=trainers").taken_out() == {"other"}
+    assert cluster.kubernetes().taken_out(Severity.REPLACE) == {"other", "cpu"}
+    assert cluster.kubernetes(kubernetes_selector="fleet=trainers").taken_out(Severity.REPLACE) == {"other"}
 
 
 def test_identity_that_may_set_no_taints_still_cordons(cluster: Cluster) -> None:
@@ -155,7 +155,7 @@ def test_kubelet_that_reads_its_own_node_only_cordons_it(cluster: Cluster) -> No
     cluster.change(refused={"get nodes": OWN_ONLY})
     kubernetes = cluster.kubernetes(log_group="/nodes")
     assert kubernetes.why_out() == ""
-    assert kubernetes.taken_out() == set()
+    assert kubernetes.taken_out(Severity.REPLACE) == set()
     kubernetes.take_out(Severity.REPLACE, "Xid 79")
     assert kubernetes.why_out() == "node mine is cordoned"
     assert "unschedulable" not in cluster.node("other")["spec"]
@@ -164,7 +164,7 @@ def test_kubelet_that_reads_its_own_node_only_cordons_it(cluster: Cluster) -> No
 def test_kubelet_that_nobody_counts_takes_nothing_out(cluster: Cluster) -> None:
     cluster.change(refused={"get nodes": OWN_ONLY})
     with pytest.raises(ActionError, match="may read no other node, and no log group counts them"):
-        cluster.kubernetes().taken_out()
+        cluster.kubernetes().taken_out(Severity.REPLACE)
 
 
 def test_kubelet_of_another_node_changes_nothing(cluster: Cluster) -> None:
@@ -188,7 +188,7 @@ def test_identity_that_is_no_kubelet_and_reads_no_nodes_is_an_error(cluster: Clu
 def test_identity_that_lists_no_nodes_counts_nothing(cluster: Cluster) -> None:
     cluster.change(refused={"get nodes": "nodes is forbidden: User cannot list resource"})
     with pytest.raises(ActionError, match="cannot list resource"):
-        cluster.kubernetes(log_group="/nodes").taken_out()
+        cluster.kubernetes(log_group="/nodes").taken_out(Severity.REPLACE)
 
 
 def test_node_that_is_not_in_the_list_is_an_error_and_no_other_node_is_touched(cluster: Cluster) -> None:
@@ -245,3 +245,76 @@ def test_kubelet_deletes_the_pods_that_work_on_its_node_since_it_may_not_taint(c
     assert told[0].startswith("patch pod trainer-0 trainer-1 --namespace=research --subresource=status")
     assert json.loads(told[0].partition("--patch=")[2])["status"]["conditions"][0]["type"] == "DisruptionTarget"
     assert kubernetes.end_work() == "", "nothing is waited for"
+
+
+def gpu_pod(name: str, **values: Any) -> dict[str, Any]:
+    limits = values.pop("limits", {"nvidia.com/gpu": "8"})
+    return {
+        "metadata": {"namespace": "ml", "name": name, **values.pop("metadata", {})},
+        "spec": {"nodeName": "mine", "containers": [{"resources": {"limits": limits}}], **values.pop("spec", {})},
+        "status": {"phase": "Running", **values},
+    }
+
+
+def test_node_under_repair_is_held_until_it_is_released(cluster: Cluster) -> None:
+    kubernetes = cluster.kubernetes()
+    assert not kubernetes.holds()
+    kubernetes.hold(Severity.REBOOT, "Xid 95")
+    assert kubernetes.holds()
+    kubernetes.release()
+    mine = cluster.node("mine")
+    assert "unschedulable" not in mine["spec"]
+    assert mine["spec"]["taints"] == []
+    condition = mine["status"]["conditions"][-1]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("GpuHealthy", "True", "Repaired")
+    assert not kubernetes.holds()
+    assert kubernetes.why_out() == ""
+
+
+def test_cordon_of_an_operator_is_never_released(cluster: Cluster) -> None:
+    cluster.edit("mine", unschedulable=True)
+    kubernetes = cluster.kubernetes()
+    assert not kubernetes.holds()
+    kubernetes.release()
+    assert cluster.node("mine")["spec"]["unschedulable"] is True
+
+
+def test_release_that_failed_half_way_is_completed(cluster: Cluster) -> None:
+    kubernetes = cluster.kubernetes()
+    kubernetes.hold(Severity.RESET, "Xid 119")
+    cluster.change(refused={"patch": "etcdserver: request timed out"})
+    with pytest.raises(ActionError):
+        kubernetes.release()
+    cluster.change(refused={})
+    kubernetes.release()
+    assert cluster.node("mine")["status"]["conditions"][-1]["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        gpu_pod("trainer"),
+        gpu_pod("slice", limits={"nvidia.com/mig-1g.10gb": "1"}),
+        gpu_pod("neuron", limits={"aws.amazon.com/neuroncore": "2"}),
+        gpu_pod("claims", limits={}, spec={"resourceClaims": [{"name": "gpus"}]}),
+    ],
+    ids=lambda pod: pod["metadata"]["name"],
+)
+def test_pods_with_accelerators_are_waited_for(cluster: Cluster, pod: dict[str, Any]) -> None:
+    cluster.change(pods=[pod])
+    assert cluster.kubernetes().busy() == f"pods with accelerators: ml/{pod['metadata']['name']}"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        gpu_pod("done", phase="Succeeded"),
+        gpu_pod("processor", limits={"cpu": "4"}),
+        gpu_pod("exporter", metadata={"ownerReferences": [{"kind": "DaemonSet"}]}),
+        gpu_pod("elsewhere", spec={"nodeName": "other"}),
+    ],
+    ids=lambda pod: pod["metadata"]["name"],
+)
+def test_other_pods_are_not_waited_for(cluster: Cluster, pod: dict[str, Any]) -> None:
+    cluster.change(pods=[pod])
+    assert cluster.kubernetes().busy() == ""

@@ -13,21 +13,17 @@ from cdk_gpu_clusters.node.gpunode.actions.slurm import Slurm
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.drain import mark_ending
 from cdk_gpu_clusters.node.gpunode.watch.service import orchestrator_of
+from orchestrators import Willing
 from watched_node import Told, WatchedNode
 
 
-class Flaky:
+class Flaky(Willing):
     """An orchestrator that fails some times before it does what it is told."""
 
     def __init__(self, *faults: Exception) -> None:
+        super().__init__()
         self.faults = list(faults)
         self.marked: list[str] = []
-
-    def why_out(self) -> str:
-        return ""
-
-    def taken_out(self) -> set[str]:
-        return set()
 
     def take_out(self, severity: Severity, reason: str) -> None:
         raise AssertionError(reason)

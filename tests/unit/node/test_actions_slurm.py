@@ -92,28 +92,28 @@ def test_reason_of_an_old_drain_does_not_count_once_the_node_is_back(cluster: Cl
     cluster.state("gpu-1", "idle", "gpunode: reboot: Xid 95")  # as 24.11 shows it after RESUME
     cluster.state("gpu-2", "idle", "gpunode: reboot: Xid 95")
     assert cluster.slurm().why_out() == ""
-    assert cluster.slurm().taken_out() == set()
+    assert cluster.slurm().taken_out(Severity.REPLACE) == set()
 
 
 def test_nodes_of_the_same_partitions_that_were_drained_within_the_hour_count(cluster: Cluster) -> None:
     slurm = cluster.slurm()
     cluster.state("gpu-2", "draining", "gpunode: replace: Xid 79", minutes_ago=59)
-    assert slurm.taken_out() == {"gpu-2"}
+    assert slurm.taken_out(Severity.REPLACE) == {"gpu-2"}
     cluster.state("gpu-2", "drained", "gpunode: replace: Xid 79", minutes_ago=61)
-    assert slurm.taken_out() == set()
+    assert slurm.taken_out(Severity.REPLACE) == set()
     cluster.state("gpu-2", "drained", "disk swap, ask Kim")
-    assert slurm.taken_out() == set()
+    assert slurm.taken_out(Severity.REPLACE) == set()
 
 
 def test_nodes_of_other_partitions_do_not_count(cluster: Cluster) -> None:
     cluster.rows(ROWS.replace("cpu-1|cpu-1|10.0.0.9|all|idle", "cpu-1|cpu-1|10.0.0.9|other|drained"))
     cluster.state("cpu-1", "drained", "gpunode: replace: Xid 79")
-    assert cluster.slurm().taken_out() == set()
+    assert cluster.slurm().taken_out(Severity.REPLACE) == set()
 
 
 def test_node_itself_does_not_count(cluster: Cluster) -> None:
     cluster.state("gpu-1", "drained", "gpunode: replace: Xid 79")
-    assert cluster.slurm().taken_out() == set()
+    assert cluster.slurm().taken_out(Severity.REPLACE) == set()
 
 
 def test_interruption_drains_with_its_reason(cluster: Cluster) -> None:
@@ -172,3 +172,50 @@ def test_slurm_that_does_not_signal_jobs_says_why(cluster: Cluster) -> None:
     cluster.watched.tool("scancel", "#!/bin/sh\necho 'scancel: error: Access denied' >&2; exit 1\n")
     with pytest.raises(ActionError, match="Access denied"):
         cluster.slurm().end_work()
+
+
+def test_node_under_repair_is_held_until_it_is_resumed(cluster: Cluster) -> None:
+    slurm = cluster.slurm()
+    slurm.hold(Severity.REBOOT, "Xid 95")
+    assert cluster.told() == ["update NodeName=gpu-1 State=DRAIN Reason=gpunode: reboot: Xid 95"]
+    cluster.state("gpu-1", "draining", "gpunode: reboot: Xid 95")
+    assert slurm.holds()
+    assert slurm.busy() == "Slurm has gpu-1 draining"
+    cluster.state("gpu-1", "drained*", "gpunode: reboot: Xid 95")
+    assert slurm.busy() == ""
+    slurm.release()
+    assert cluster.told()[1:] == ["update NodeName=gpu-1 State=RESUME"]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("drained", "disk swap, ask Kim"),
+        ("drained", "gpunode: spot-interruption 2026-12-01T11:00:00Z"),
+        ("drained", "gpunode"),
+        ("drained", "Kim: gpunode: reboot: Xid 95"),
+        ("idle", "gpunode: reboot: Xid 95"),
+        ("down", "Not responding"),
+    ],
+)
+def test_hold_of_anyone_else_is_never_released(cluster: Cluster, state: str, reason: str) -> None:
+    cluster.state("gpu-1", state, reason)
+    slurm = cluster.slurm()
+    assert not slurm.holds()
+    slurm.release()
+    assert cluster.told() == []
+
+
+def test_node_that_slurm_took_down_for_its_reboot_is_resumed(cluster: Cluster) -> None:
+    cluster.state("gpu-1", "down*", "gpunode: reboot: Xid 95")
+    assert cluster.slurm().busy() == ""
+    cluster.slurm().release()
+    assert cluster.told() == ["update NodeName=gpu-1 State=RESUME"]
+
+
+def test_repairs_of_others_count_from_their_severity_on(cluster: Cluster) -> None:
+    cluster.state("gpu-2", "drained", "gpunode: reboot: Xid 95")
+    slurm = cluster.slurm()
+    assert slurm.taken_out(Severity.RESET) == slurm.taken_out(Severity.REBOOT) == {"gpu-2"}
+    assert slurm.taken_out(Severity.REPLACE) == set()
+    assert slurm.size == 3

@@ -15,6 +15,7 @@ import pytest
 from cdk_gpu_clusters.node.gpunode import cli, command, drain, jobs, paths, state
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.drain import Ending
+from orchestrators import Willing
 from watched_node import GROUP, INSTANCE, Told, WatchedNode
 
 SPOT = Ending("spot-interruption 2026-12-01T12:02:00Z", seconds_left=120)
@@ -22,19 +23,14 @@ TERMINATION = Ending("autoscaling-termination", is_termination=True)
 SLEEPS = "import time; print(1, flush=True); time.sleep(600)"
 
 
-class Fleet:
+class Fleet(Willing):
     """An orchestrator, and what it was asked."""
 
     def __init__(self, said: Callable[[str], None]) -> None:
+        super().__init__()
         self.said = said
         self.faults: list[Exception] = []
         self.jobs = "SIGTERM to the jobs"
-
-    def why_out(self) -> str:
-        return ""
-
-    def taken_out(self) -> set[str]:
-        return set()
 
     def take_out(self, severity: Severity, reason: str) -> None:
         raise AssertionError(reason)

@@ -91,7 +91,7 @@ def site(tmp_path: Path, api: Api, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 def test_a_node_without_kubectl_cordons_itself(site: Site, api: Api) -> None:
     kubernetes = site.kubernetes()
-    assert (kubernetes.why_out(), kubernetes.taken_out()) == ("", set())
+    assert (kubernetes.why_out(), kubernetes.taken_out(Severity.REPLACE)) == ("", set())
     kubernetes.take_out(Severity.REPLACE, "Xid 79")
     condition = api.condition(MINE, "GpuHealthy")
     assert (condition["status"], condition["message"]) == ("False", "Xid 79")

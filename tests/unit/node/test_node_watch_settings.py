@@ -20,6 +20,7 @@ def test_a_node_is_told_only_what_differs_from_what_its_software_does_anyway() -
     assert not [name for name in node_environment(settings(NodeWatch())) if name.startswith("GPU_WATCH")]
     told = NodeWatch(
         mode=WatchMode.OFF, acts_from=FaultSeverity.REPLACE, actions_per_hour=5, interval_seconds=20,
+        reboots_per_hour=7, resets_per_hour=8, repair_wait_seconds=60, silence_seconds=7200, maintenance="new cables",
         drain_on_rebalance=True, job_units=("training.service", "etl@1.service"), job_seconds=60,
         health_port=9001, health_from=("10.0.1.0/24", "10.0.2.0/24"),
     )  # fmt: skip
@@ -28,6 +29,11 @@ def test_a_node_is_told_only_what_differs_from_what_its_software_does_anyway() -
         "GPU_WATCH": "off",
         "GPU_WATCH_ACTS_FROM": "replace",
         "GPU_WATCH_ACTIONS_PER_HOUR": "5",
+        "GPU_REBOOTS_PER_HOUR": "7",
+        "GPU_RESETS_PER_HOUR": "8",
+        "GPU_REPAIR_WAIT_SECONDS": "60",
+        "GPU_SILENCE_SECONDS": "7200",
+        "GPU_MAINTENANCE": "new cables",
         "GPU_WATCH_INTERVAL": "20",
         "GPU_REBALANCE": "drain",
         "GPU_JOB_UNITS": "training.service etl@1.service",
@@ -49,6 +55,10 @@ def test_both_sides_know_the_same_words() -> None:
         ({"interval_seconds": 31}, "watch.interval_seconds"),
         ({"interval_seconds": 2.5}, "watch.interval_seconds"),
         ({"actions_per_hour": 0}, "watch.actions_per_hour"),
+        ({"reboots_per_hour": 0}, "watch.reboots_per_hour"),
+        ({"resets_per_hour": 1001}, "watch.resets_per_hour"),
+        ({"repair_wait_seconds": -1}, "watch.repair_wait_seconds"),
+        ({"silence_seconds": 599}, "watch.silence_seconds"),
         ({"job_seconds": 121}, "watch.job_seconds"),
         ({"job_units": ("good.service", "two words")}, "watch.job_units[1]"),
         ({"health_port": 80}, "watch.health_port"),

@@ -34,8 +34,7 @@ def worst(text: str) -> Severity:
 def test_message_of_a_real_kernel(sample: Sample, record_property: Callable[[str, object], None]) -> None:
     found = worst(sample.text)
     wanted = Severity.OK if sample.verdict in ("healthy", "wait") else Severity[sample.verdict.upper()]
-    # Some resets count as reboots, since nodes do not reset GPUs by themselves.
-    assert found is wanted or (wanted, found) == (Severity.RESET, Severity.REBOOT), sample.means
+    assert found is wanted, sample.means
     read_by(record_property, sample)
 
 

@@ -27,14 +27,14 @@ def meaning(text: str) -> Symptom | None:
         (
             "NVRM: Xid (PCI:0008:01:00): 95, pid='<unknown>', name=<unknown>, Uncontained",
             "xid-95-0008:01:00",
-            "REBOOT",
+            "RESET",
         ),
         (
             "NVRM: Xid (PCI:0000:07:00 GPU-I:05): 13, pid=2, Graphics Exception",
             "xid-13-0000:07:00",
             "MONITOR",
         ),
-        ("NVRM: Xid (0000:01:00): 95, old format", "xid-95-0000:01:00", "REBOOT"),
+        ("NVRM: Xid (0000:01:00): 95, old format", "xid-95-0000:01:00", "RESET"),
         (
             "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 09 (0x025525c6 0x0",
             "xid-149-0018:01:00",
@@ -72,7 +72,7 @@ def meaning(text: str) -> Symptom | None:
         (
             "NVRM: Xid (PCI:0000:01:00): 119, pid=4711, name=nvidia-smi, Timeout after 6s of waiting for RPC",
             "xid-119-0000:01:00",
-            "REBOOT",
+            "RESET",
         ),
         (
             "NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover.",

@@ -166,7 +166,8 @@ def test_ten_thousand_lines_of_one_fault_are_one_action_and_few_words(watched: W
     watched.kernel_says(*[OFF_THE_BUS] * 4_000, *["NVRM: Xid (PCI:0000:10:1c): 13, pid=2, again"] * 6_000)
     watched.poll(5)
     assert watched.actions == 1
-    assert len(watched.told.all) == 3
+    assert len([event for event in watched.told.all if event["stage"] != "repair"]) == 3
+    assert [step for step, _ in watched.told.of("repair")] == ["begin", "take-out", "ok"]
 
 
 def test_condition_that_ends_in_time_is_no_fault(watched: Watched) -> None:
@@ -193,14 +194,15 @@ def test_condition_that_is_held_back_and_then_ends_is_not_acted_on(watched: Watc
 
 def test_fault_that_is_held_back_is_acted_on_once_there_is_room(watched: Watched) -> None:
     watched.account.members.update({f"i-{number}": ["InService", "Unhealthy"] for number in range(2)})
+    watched.chance = 1.0
     watched.kernel_says(OFF_THE_BUS)
     watched.poll(30)
     assert watched.actions == 0
-    # Asked once a minute, not with every poll, and told once.
-    assert watched.account.made.count("describe-auto-scaling-groups") == 5
+    # Asked after 10, 30 and 90 seconds, not with every poll, and told once.
+    assert watched.account.made.count("describe-auto-scaling-groups") == 4
     assert len(watched.told.of("action")) == 1
     del watched.account.members["i-0"]
-    watched.poll(7)
+    watched.poll(12)
     assert watched.actions == 1
 
 
@@ -249,12 +251,16 @@ def test_fault_of_a_dry_run_is_acted_on_once_it_is_none(watched: Watched) -> Non
     assert watched.actions == 1
 
 
-@pytest.mark.parametrize(("acts_from", "actions"), [("", 0), ("reset", 1), ("REPLACE", 0), ("nonsense", 0)])
-def test_setting_says_from_which_severity_on_it_acts(watched: Watched, acts_from: str, actions: int) -> None:
+@pytest.mark.parametrize(
+    ("acts_from", "states"),
+    [("", ["repaired"]), ("reset", ["repaired"]), ("reboot", []), ("REPLACE", []), ("nonsense", ["repaired"])],
+)
+def test_setting_says_from_which_severity_on_it_acts(watched: Watched, acts_from: str, states: list[str]) -> None:
     watched.start(watch_acts_from=acts_from)
     watched.kernel_says("NVRM: Xid (PCI:0000:10:1c): 144, NVLINK: SAW error")
     watched.poll(3)
-    assert watched.actions == actions
+    assert watched.actions == 0, "no node is lost for a reset"
+    assert [state for state, _ in watched.told.of("action")] == states
     assert watched.told.symptoms() == ["xid-144-0000:10:1c"]
 
 

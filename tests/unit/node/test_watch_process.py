@@ -37,7 +37,13 @@ def test_watchdog_is_ready_lives_hears_the_kernel_acts_and_ends(program: WatchPr
         output, _ = running.communicate(timeout=60)
     assert running.returncode == -signal.SIGTERM
     events = [json.loads(line) for line in output.splitlines()]
-    assert [(event["stage"], event["state"]) for event in events] == [("watch", "seen"), ("action", "ok")]
+    assert [(event["stage"], event["state"]) for event in events] == [
+        ("watch", "seen"),
+        ("repair", "begin"),
+        ("repair", "take-out"),
+        ("repair", "ok"),
+        ("action", "ok"),
+    ]
     [call] = program.asked("set-instance-health")
     assert f"--instance-id {INSTANCE} --health-status Unhealthy --no-should-respect-grace-period" in call
     [copy] = program.asked("s3 cp")

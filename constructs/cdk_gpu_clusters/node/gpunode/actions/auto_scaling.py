@@ -31,6 +31,7 @@ class AutoScaling:
         self._node = node
         self._group = ""
         self._alone = 0
+        self.size = 0
 
     def why_out(self) -> str:
         """A state such as Standby, or an existing mark."""
@@ -49,7 +50,7 @@ class AutoScaling:
             return f"{self._group} has this node {state}"
         return f"{self._group} has this node Unhealthy" if _is_unhealthy(rows[0]) else ""
 
-    def taken_out(self) -> set[str]:
+    def taken_out(self, severity: Severity) -> set[str]:  # noqa: ARG002 - it knows only replaced nodes
         """Members that are unhealthy now, and those that were terminated for a health check within the hour."""
         group = ("--auto-scaling-group-name", self._group)
         groups = self._call("describe-auto-scaling-groups", "--auto-scaling-group-names", self._group)
@@ -57,6 +58,7 @@ class AutoScaling:
         members = [row for found in _rows(groups, "AutoScalingGroups") for row in _rows(found, "Instances")]
         if not any(self._is_me(row) for row in members):
             raise ActionError(f"{self._group} does not list this node")
+        self.size = len(members)
         unhealthy = {str(row["InstanceId"]) for row in members if _is_unhealthy(row)}
         return (unhealthy | set(_replaced(_rows(activities, "Activities")))) - {self._node.instance_id}
 
@@ -64,6 +66,20 @@ class AutoScaling:
         """Mark the node, without the group's grace period, which is for nodes that still start."""
         options = ("--health-status", "Unhealthy", "--no-should-respect-grace-period")
         self._call("set-instance-health", "--instance-id", self._node.instance_id, *options)
+
+    def hold(self, severity: Severity, reason: str) -> None:
+        """Nothing: Auto Scaling assigns no work. A load balancer notices by its own checks."""
+
+    def holds(self) -> bool:
+        """Whether the node is in service, and no operator has taken it over."""
+        return not self.why_out()
+
+    def busy(self) -> str:
+        """Nothing: it knows of no work. The processes of the node show it."""
+        return ""
+
+    def release(self) -> None:
+        """Nothing, since there is no hold."""
 
     def keep_new_work_away(self, reason: str) -> None:
         """Nothing: Auto Scaling assigns no work, and ends the node by itself."""

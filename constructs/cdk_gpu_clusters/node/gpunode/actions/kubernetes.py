@@ -22,7 +22,7 @@ from typing import Any
 from ..checks.check import Severity
 from ..node import Node
 from .kubernetes_api import Cluster, Kubectl, KubeletApi
-from .orchestrator import HOUR_SECONDS, ActionError
+from .orchestrator import HOUR_SECONDS, REPAIRS, ActionError
 
 CONDITION = "GpuHealthy"
 TAINT = "gpu-cluster/unhealthy"
@@ -32,6 +32,7 @@ _KUBELET = "system:node:"
 # The node authorizer's error for a kubelet since Kubernetes 1.32.
 _OWN_ONLY = "only its own Node object"
 _KUBELET_CONFIG = "/var/lib/kubelet/kubeconfig"
+_MOST_PODS = 5
 
 
 class Kubernetes:
@@ -42,6 +43,7 @@ class Kubernetes:
         config = node.settings.text("kubeconfig", _KUBELET_CONFIG)
         self._cluster: Cluster = Kubectl(config) if shutil.which("kubectl") else KubeletApi(config)
         self._selector = node.settings.text("kubernetes_selector")
+        self.size = 0
 
     def why_out(self) -> str:
         """A cordon, or a node that is being deleted."""
@@ -51,7 +53,7 @@ class Kubernetes:
             return f"node {name} is being deleted"
         return f"node {name} is cordoned" if mine.get("spec", {}).get("unschedulable") else ""
 
-    def taken_out(self) -> set[str]:
+    def taken_out(self, severity: Severity) -> set[str]:
         """Nodes whose condition became bad within the hour; none if only the slots of the fleet count them."""
         nodes = self._nodes()
         if nodes is None:
@@ -59,7 +61,9 @@ class Kubernetes:
                 return set()
             raise ActionError("this identity may read no other node, and no log group counts them")
         name = self._mine_of(nodes)["metadata"]["name"]
-        return {node["metadata"]["name"] for node in nodes if _turned_bad(node)} - {name}
+        self.size = len(nodes)
+        bad = (node for node in nodes if _repair_of(node) >= severity and _is_recent(_condition(node)))
+        return {node["metadata"]["name"] for node in bad} - {name}
 
     def take_out(self, severity: Severity, reason: str) -> None:
         """Set the condition, then keep pods away. The cordon comes last, since `why_out` reads it."""
@@ -75,6 +79,46 @@ class Kubernetes:
         self._cluster.change_condition(name, condition)
         self._taint(name, f"{TAINT}={word}:NoSchedule")
         self._cluster.cordon(name)
+
+    def hold(self, severity: Severity, reason: str) -> None:
+        """The same as for good, until `release`."""
+        self.take_out(severity, reason)
+
+    def holds(self) -> bool:
+        """Whether it is cordoned, and its condition is that of this software."""
+        mine = self._mine()
+        return bool(mine.get("spec", {}).get("unschedulable")) and _repair_of(mine) is not Severity.OK
+
+    def busy(self) -> str:
+        """Pods on this node that have GPUs or Neuron devices. Those of daemon sets belong to the node."""
+        name = self._mine()["metadata"]["name"]
+        text = self._cluster.pods(name)
+        with _answer(text):
+            pods = [
+                f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+                for pod in json.loads(text)["items"]
+                if _works(pod) and _has_accelerators(pod)
+            ]
+        return f"pods with accelerators: {', '.join(sorted(pods)[:_MOST_PODS])}" if pods else ""
+
+    def release(self) -> None:
+        """Uncordon it, if its condition is that of this software. The condition comes last: it shows what is left."""
+        mine = self._mine()
+        name = mine["metadata"]["name"]
+        if _repair_of(mine) is Severity.OK:
+            return
+        if any(taint.get("key") == TAINT for taint in mine.get("spec", {}).get("taints") or []):
+            self._taint(name, f"{TAINT}-")
+        if mine.get("spec", {}).get("unschedulable"):
+            self._cluster.uncordon(name)
+        condition = {
+            "type": CONDITION,
+            "status": "True",
+            "reason": "Repaired",
+            "message": "the boot checks found no fault",
+            "lastTransitionTime": _now(),
+        }
+        self._cluster.change_condition(name, condition)
 
     def keep_new_work_away(self, reason: str) -> None:
         """Taint and cordon the node."""
@@ -186,16 +230,33 @@ def _works(pod: Mapping[str, Any]) -> bool:
     return not (ended or owners & {"DaemonSet", "Node"} or pod["metadata"].get("deletionTimestamp"))
 
 
-def _turned_bad(node: Mapping[str, Any]) -> bool:
+def _has_accelerators(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod asks for devices of NVIDIA's or AWS's device plugins, or claims devices otherwise."""
+    spec = pod.get("spec", {})
+    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    limits = (container.get("resources", {}).get("limits") or {} for container in containers)
+    wanted = {name.partition("/")[0] for limit in limits for name in limit}
+    return bool(wanted & {"nvidia.com", "aws.amazon.com"} or spec.get("resourceClaims"))
+
+
+def _condition(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The condition of this software, if it is bad; otherwise empty."""
     for condition in node.get("status", {}).get("conditions") or []:
         if condition.get("type") == CONDITION and condition.get("status") == "False":
-            return _is_recent(str(condition.get("lastTransitionTime")))
-    return False
+            return dict(condition)
+    return {}
 
 
-def _is_recent(moment: str) -> bool:
+def _repair_of(node: Mapping[str, Any]) -> Severity:
+    """The repair that a node's condition names; OK without one."""
+    return REPAIRS.get(str(_condition(node).get("reason")).lower(), Severity.OK)
+
+
+def _is_recent(condition: Mapping[str, Any]) -> bool:
     try:
-        start = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+        start = datetime.strptime(str(condition.get("lastTransitionTime")), "%Y-%m-%dT%H:%M:%SZ").replace(
+            tzinfo=timezone.utc
+        )
     except ValueError:
         return True
     return time.time() - start.timestamp() < HOUR_SECONDS

@@ -51,8 +51,11 @@ class Cluster(Protocol):
     def cordon(self, node: str) -> None:
         """Keep new pods away from a node."""
 
+    def uncordon(self, node: str) -> None:
+        """Let new pods onto a node."""
+
     def taint(self, node: str, taint: str) -> None:
-        """Set a taint of a node."""
+        """Set a taint of a node, or remove it if a `-` follows its key."""
 
     def mark(self, namespace: str, pods: Sequence[str], condition: Mapping[str, str]) -> None:
         """Set a condition of pods."""
@@ -89,6 +92,9 @@ class Kubectl:
 
     def cordon(self, node: str) -> None:
         self._run("cordon", node)
+
+    def uncordon(self, node: str) -> None:
+        self._run("uncordon", node)
 
     def taint(self, node: str, taint: str) -> None:
         self._run("taint", "node", node, taint, "--overwrite")
@@ -134,7 +140,10 @@ class KubeletApi:
         self._call("PATCH", f"/api/v1/nodes/{quote(node)}/status", _status(condition))
 
     def cordon(self, node: str) -> None:
-        self._call("PATCH", f"/api/v1/nodes/{quote(node)}", json.dumps({"spec": {"unschedulable": True}}))
+        self._schedule(node, unschedulable=True)
+
+    def uncordon(self, node: str) -> None:
+        self._schedule(node, unschedulable=False)
 
     def taint(self, node: str, taint: str) -> None:
         raise ActionError(f"a kubelet may not modify taints: {taint} of {node}")
@@ -146,6 +155,9 @@ class KubeletApi:
     def delete(self, namespace: str, pods: Sequence[str]) -> None:
         for pod in pods:
             self._call("DELETE", _pod(namespace, pod), may_be_gone=True)
+
+    def _schedule(self, node: str, *, unschedulable: bool) -> None:
+        self._call("PATCH", f"/api/v1/nodes/{quote(node)}", json.dumps({"spec": {"unschedulable": unschedulable}}))
 
     def _call(self, verb: str, path: str, body: str | None = None, *, may_be_gone: bool = False) -> str:
         import ssl  # most commands never need it

@@ -10,6 +10,8 @@ from ..checks.check import Severity
 #: Beginning of every reason that this software leaves with an orchestrator.
 SIGNATURE = "gpunode"
 HOUR_SECONDS = 3600.0
+#: The repairs that keep new work away, as they stand in reasons.
+REPAIRS = {severity.name.lower(): severity for severity in (Severity.RESET, Severity.REBOOT, Severity.REPLACE)}
 
 
 class ActionError(Exception):
@@ -26,7 +28,13 @@ def moment_of(text: str) -> float | None:
 
 
 class Orchestrator(Protocol):
-    """The operations that the watchdog and the drain need of an orchestrator."""
+    """The operations that the watchdog and the drain need of an orchestrator.
+
+    Attributes:
+        size: Nodes of the fleet when it was last counted; 0 if that is unknown.
+    """
+
+    size: int
 
     def why_out(self) -> str:
         """Why this node already gets no new work, for any reason; empty while it gets work.
@@ -35,15 +43,46 @@ class Orchestrator(Protocol):
             ActionError: If the orchestrator does not answer.
         """
 
-    def taken_out(self) -> set[str]:
+    def taken_out(self, severity: Severity) -> set[str]:
         """Other nodes of the fleet that were taken out for their health within the last hour.
+
+        Args:
+            severity: The least severe repair that counts, as far as the orchestrator knows them.
 
         Raises:
             ActionError: If the orchestrator does not answer.
         """
 
     def take_out(self, severity: Severity, reason: str) -> None:
-        """Take this node out of service.
+        """Take this node out of service for good.
+
+        Raises:
+            ActionError: If it fails.
+        """
+
+    def hold(self, severity: Severity, reason: str) -> None:
+        """Keep new work away from this node while it is repaired. Harmless when repeated.
+
+        Raises:
+            ActionError: If it fails.
+        """
+
+    def holds(self) -> bool:
+        """Whether the hold of this software is in force, and nobody else has changed it.
+
+        Raises:
+            ActionError: If the orchestrator does not answer.
+        """
+
+    def busy(self) -> str:
+        """The work that the orchestrator has on this held node; empty if there is none, or if it does not know.
+
+        Raises:
+            ActionError: If the orchestrator does not answer.
+        """
+
+    def release(self) -> None:
+        """Give this node work again, if the hold is this software's own. Harmless when repeated.
 
         Raises:
             ActionError: If it fails.

@@ -13,12 +13,14 @@ from typing import NamedTuple
 from ..checks.check import Severity
 from ..command import run
 from ..node import Node
-from .orchestrator import HOUR_SECONDS, SIGNATURE, ActionError
+from .orchestrator import HOUR_SECONDS, REPAIRS, SIGNATURE, ActionError
 
 # sinfo manual, "NODE STATE CODES": states of nodes that accept jobs, now or after the current one.
 _ACCEPTS_JOBS = ("allocated", "completing", "idle", "mixed", "planned", "reserved")
 # The same, "a node state code followed by a character".
 _MARKS = "*~#!%$@^+-"
+# The same: states without jobs. `draining` still has some. slurmctld sets a node DOWN that was rebooted without it.
+_WITHOUT_JOBS = ("drained", "down", "fail", "unknown")
 _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
 _TIMEOUT_SECONDS = 15
 
@@ -43,6 +45,7 @@ class Slurm:
         self._folder = node.settings.text("slurm_bin").rstrip("/")
         config = node.settings.text("slurm_conf")
         self._environment = {"SLURM_CONF": config} if config else {}
+        self.size = 0
 
     def why_out(self) -> str:
         """Any state in which it accepts no jobs."""
@@ -50,23 +53,45 @@ class Slurm:
         state = mine.state.rstrip(_MARKS)
         return "" if state in _ACCEPTS_JOBS else f"Slurm has {mine.name} {state}: {mine.reason}"
 
-    def taken_out(self) -> set[str]:
+    def taken_out(self, severity: Severity) -> set[str]:
         """Nodes of the same partitions that were drained by this software within the hour."""
         rows = self._rows()
         mine = self._mine(rows)
         partitions = {row.partition for row in mine}
+        self.size = len({row.name for row in rows if row.partition in partitions})
         return {
             row.name
             for row in rows
             if row.partition in partitions
             and row.state.rstrip(_MARKS) not in _ACCEPTS_JOBS
-            and row.reason.startswith(f"{SIGNATURE}:")
+            and _repair_of(row.reason) >= severity
             and _is_recent(row.since)
         } - {mine[0].name}
 
     def take_out(self, severity: Severity, reason: str) -> None:
         """Drain it."""
         self._drain(f"{severity.name.lower()}: {reason}")
+
+    def hold(self, severity: Severity, reason: str) -> None:
+        """Drain it. The reason begins with the signature, by which `release` knows its own hold."""
+        self.take_out(severity, reason)
+
+    def holds(self) -> bool:
+        """Whether it accepts no jobs for a reason of this software."""
+        mine = self._mine(self._rows())[0]
+        return mine.state.rstrip(_MARKS) not in _ACCEPTS_JOBS and _repair_of(mine.reason) is not Severity.OK
+
+    def busy(self) -> str:
+        """The state of a drained node that still has jobs."""
+        mine = self._mine(self._rows())[0]
+        state = mine.state.rstrip(_MARKS)
+        return "" if state in _WITHOUT_JOBS else f"Slurm has {mine.name} {state}"
+
+    def release(self) -> None:
+        """Resume it, unless someone has changed the reason or has resumed it."""
+        if self.holds():
+            name = self._mine(self._rows())[0].name
+            self._run("scontrol", "update", f"NodeName={name}", "State=RESUME")
 
     def keep_new_work_away(self, reason: str) -> None:
         """Drain it, unless it already accepts no jobs."""
@@ -112,6 +137,12 @@ class Slurm:
         if not outcome.ok:
             raise ActionError(f"{program}: {outcome.words}")
         return outcome.output
+
+
+def _repair_of(reason: str) -> Severity:
+    """The repair that a reason of this software names; OK for any other reason."""
+    signature, _, rest = reason.partition(": ")
+    return REPAIRS.get(rest.partition(":")[0], Severity.OK) if signature == SIGNATURE else Severity.OK
 
 
 def _is_recent(since: str) -> bool:

@@ -45,7 +45,7 @@ def boot(
     launch.restart_after_reboot()
     _write_result(node, events, "starting", "", first_boot=launch.is_first)
     until = node.settings.number("boot_deadline", 900)
-    reason, fix = _first_failure(node, events, stages, until)
+    reason, fix = first_failure(node, events, stages, until)
     state = "failed" if reason else "ready"
     events.write("node", state, reason, seconds=paths.uptime_seconds(), **({"fix": fix} if fix else {}))
     _write_result(node, events, state, reason, first_boot=launch.is_first, fix=fix)
@@ -65,7 +65,7 @@ def boot(
     return _FAILED if reason else _READY
 
 
-def _first_failure(
+def first_failure(
     node: Node, events: Events, stages: Callable[[Node], Iterable[Stage]], until: float
 ) -> tuple[str, str]:
     """Why the node is not ready, and what to do about it; empty if all stages hold."""

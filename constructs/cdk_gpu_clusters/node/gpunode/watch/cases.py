@@ -87,6 +87,13 @@ class Cases:
             if case is not None and case.symptom.lasting:
                 self._handled[key] = case
 
+    def act_repaired(self, keys: Iterable[str]) -> None:
+        """Close cases after a repair. Lasting symptoms that are still there must be confirmed again, and then count."""
+        for key in keys:
+            case = self.open.pop(key, None)
+            if case is not None:
+                self._counts.get(case.probe, {}).pop(key, None)
+
     def act_not_needed(self, keys: Iterable[str]) -> None:
         """Close cases of a node that is out of service already. Lasting symptoms count again once it is back."""
         for key in list(keys):

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..actions.auto_scaling import AutoScaling
 from ..actions.kubernetes import Kubernetes
 from ..actions.orchestrator import Orchestrator
 from ..actions.slurm import Slurm
+from ..boot.stage import Stage
+from ..boot.stages import stages_of
 from ..checks.check import Check, Severity
 from ..events import Events
 from ..health import assess, late_seconds, serve_health
 from ..node import Node
+from ..repair.history import History
+from ..repair.limit import SILENCE_SECONDS, Silence, Slots
+from ..repair.steps import Steps
 from ..reporting import keep_evidence
 from ..shipping import ship
 from ..state import latest, recall
 from .kernel import KernelLog, read_xids
 from .mode import Mode, memory_of
 from .probes import is_launch_abandoned, probes_of
-from .response import Response, TakeOutSlots
+from .response import GRACE_SECONDS, Response
 from .watch import PATIENCE_SECONDS, Rounds, Watch, notify, watchdog_seconds
 
 _ORCHESTRATORS: Mapping[str, Callable[[Node], Orchestrator]] = {
@@ -29,7 +35,12 @@ _ORCHESTRATORS: Mapping[str, Callable[[Node], Orchestrator]] = {
     "pcs": Slurm,
 }
 _INTERVAL_SECONDS = 10
-_LIMIT_PER_HOUR = 2
+# A lost node costs minutes to hours of its capacity, and a Capacity Block may have no other. A reboot costs minutes.
+_LIMITS = {
+    Severity.RESET: ("resets_per_hour", 20),
+    Severity.REBOOT: ("reboots_per_hour", 10),
+    Severity.REPLACE: ("watch_actions_per_hour", 2),
+}
 
 
 def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -> int:
@@ -68,10 +79,14 @@ def make_watch(
     mode: Mode = Mode.ON,
     clock: Callable[[], float] = time.monotonic,
     patience_seconds: float = PATIENCE_SECONDS,
+    stages: Callable[[Node], Iterable[Stage]] = stages_of,
+    chance: Callable[[], float] = random.random,
 ) -> Watch:
     """The watchdog of a node.
 
     Args:
+        stages: The boot checks, which a repair repeats.
+        chance: A random number of 0 to 1, for pauses.
         patience_seconds: How long a poll waits for what it started.
     """
     settings, memory = node.settings, memory_of(mode)
@@ -81,7 +96,7 @@ def make_watch(
         log=log,
         xids=read_xids(),
         rounds=Rounds(probes_of(node, checks, clock), clock=clock, patience_seconds=patience_seconds),
-        response=_response(node, orchestrator_of(node), mode),
+        response=_response(node, events, mode, stages=stages, clock=clock, chance=chance),
         acts_from=_acts_from(settings.text("watch_acts_from")),
         after_action=lambda: ship(node),
         memory=memory,
@@ -96,21 +111,36 @@ def orchestrator_of(node: Node) -> Orchestrator | None:
     return make(node) if make else None
 
 
-def _response(node: Node, orchestrator: Orchestrator | None, mode: Mode) -> Response | None:
+def _response(
+    node: Node,
+    events: Events,
+    mode: Mode,
+    *,
+    stages: Callable[[Node], Iterable[Stage]],
+    clock: Callable[[], float],
+    chance: Callable[[], float],
+) -> Response | None:
+    orchestrator, settings = orchestrator_of(node), node.settings
     if orchestrator is None:
         return None
+    silence_seconds = settings.number("silence_seconds", SILENCE_SECONDS)
     return Response(
         orchestrator,
         keep_evidence=lambda reason: keep_evidence(node, reason),
-        limit_per_hour=node.settings.number("watch_actions_per_hour", _LIMIT_PER_HOUR),
+        history=History(node.instance_id),
+        steps=Steps(node, events, orchestrator, stages=stages),
+        limits={severity: settings.number(*limit) for severity, limit in _LIMITS.items()},
         dry_run=mode is Mode.DRY_RUN,
-        take_slot=TakeOutSlots(node).take,
+        slots=Slots(node),
+        silence=Silence(silence_seconds=silence_seconds, clock=clock, chance=chance),
+        grace_seconds=settings.number("repair_wait_seconds", GRACE_SECONDS),
+        chance=chance,
     )
 
 
 def _acts_from(name: str) -> Severity:
     severities = {severity.name.lower(): severity for severity in (Severity.RESET, Severity.REBOOT, Severity.REPLACE)}
-    return severities.get(name.lower(), Severity.REBOOT)
+    return severities.get(name.lower(), Severity.RESET)
 
 
 def _last_sequence(memory: str) -> int:

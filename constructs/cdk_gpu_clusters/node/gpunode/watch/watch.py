@@ -18,6 +18,7 @@ from .. import paths
 from ..checks.check import Severity
 from ..command import Background
 from ..events import Events
+from ..repair.history import Repair
 from ..state import recall, remember
 from .cases import Cases
 from .kernel import KernelLog, XidTable, symptom_of
@@ -29,8 +30,6 @@ KERNEL = "kernel"
 
 #: How long a poll waits. Later results are taken by a later poll.
 PATIENCE_SECONDS = 2.0
-# Time between two attempts to take out a node whose fleet is at its limit, or that is out already.
-_LATER_SECONDS = 60.0
 # An endless stream of kernel messages must not starve the probes.
 _BREATH_SECONDS = 1.0
 # Programs have deadlines of a minute, and some probes run more than one.
@@ -51,7 +50,7 @@ class Watch:
         xids: XidTable,
         rounds: Rounds,
         response: Response | None,
-        acts_from: Severity = Severity.REBOOT,
+        acts_from: Severity = Severity.RESET,
         after_action: Callable[[], object] = lambda: None,
         memory: str = MEMORY,
         clock: Callable[[], float] = time.monotonic,
@@ -75,6 +74,8 @@ class Watch:
         self._not_before = 0.0
         self._last_report = ""
         self._polls = count()
+        if response is not None:
+            response.report = self._report_step
         self._restore()
 
     def run(self, interval_seconds: float) -> None:
@@ -95,8 +96,10 @@ class Watch:
     def poll(self) -> None:
         """Run every probe that is due, and act."""
         self._listen()
-        for probe, symptoms in self._rounds.poll(next(self._polls)):
-            self._cases.note(probe, symptoms)
+        # While the GPUs are being reset, a program that opens them makes the reset fail.
+        if self._response is None or not self._response.rests:
+            for probe, symptoms in self._rounds.poll(next(self._polls)):
+                self._cases.note(probe, symptoms)
         self._finish()
 
     def hear(self) -> None:
@@ -133,7 +136,7 @@ class Watch:
         if response is None:
             self._cases.act_done(keys)
             return
-        if not keys or self._acting.busy or self._clock() < self._not_before:
+        if self._acting.busy or self._clock() < self._not_before or not (keys or response.is_repairing):
             return
         symptoms = [self._cases.open[key].symptom for key in keys]
         try:
@@ -151,12 +154,13 @@ class Watch:
             return
         if answer.outcome in (ResponseOutcome.DONE, ResponseOutcome.DRY_RUN):
             self._cases.act_done(self._acting_on)
+        elif answer.outcome is ResponseOutcome.REPAIRED:
+            self._cases.act_repaired(self._acting_on)
         elif answer.outcome is ResponseOutcome.NOT_NEEDED:
             self._cases.act_not_needed(self._acting_on)
-        if answer.outcome in (ResponseOutcome.NOT_NEEDED, ResponseOutcome.HELD):
-            self._not_before = self._clock() + _LATER_SECONDS
+        self._not_before = self._clock() + answer.pause_seconds
         self._report_action(answer.outcome.value, answer.words)
-        if answer.outcome is ResponseOutcome.DONE:
+        if answer.outcome in (ResponseOutcome.DONE, ResponseOutcome.REPAIRED):
             self._writer.do(threading.Thread(target=self._carry_events, daemon=True).start)
 
     def _report_action(self, state: str, words: str) -> None:
@@ -164,6 +168,10 @@ class Watch:
         if words != self._last_report or state in (ResponseOutcome.DONE.value, ResponseOutcome.DRY_RUN.value):
             self._writer.write("action", state, words)
         self._last_report = words
+
+    def _report_step(self, step: str, words: str, repair: Repair) -> None:
+        """Report a step of a repair, so that the log shows the walk."""
+        self._writer.write("repair", step, words, rung=repair.rung.name.lower(), evidence=repair.evidence)
 
     def _carry_events(self) -> None:
         try:
