@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity
+from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Undetermined
 from cdk_gpu_clusters.node.gpunode.watch import service
 from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable
 from watched_node import INSTANCE, WatchedNode
@@ -68,6 +69,38 @@ def test_a_thousand_polls_act_once_for_one_fault_and_never_without(
     assert watched.actions == actions
     assert len(watched.account.bundles) == actions
     assert [state for state, _ in watched.told.of("action")] == ["ok"] * actions
+
+
+def test_ten_thousand_healthy_polls_with_what_people_do_repair_nothing(watched: Watched) -> None:
+    """Slow tools, garbled answers, resets and reloads by users, changes of MIG: each lasts less than a minute."""
+    chance = random.Random(7)
+    results: Iterator[list[Result]] = iter([[]])
+
+    def episode() -> Iterator[list[Result]]:
+        kind = chance.choice(["calm", "reset", "garbled", "slow", "flag"])
+        for _ in range({"calm": 20, "reset": 5, "garbled": 1, "slow": 30, "flag": 1}[kind]):
+            if kind == "slow":
+                raise Undetermined("nvidia-smi: no answer within 20 s")
+            yield {
+                "calm": [],
+                "reset": [Result("gpus", Severity.REPLACE, "7 GPUs answer")],
+                "garbled": [Result("gpus", Severity.UNKNOWN, "garbage")],
+                "flag": [Result("gpus", Severity.RESET, "a user resets GPU 3")],
+            }[kind]
+        yield []
+
+    def check(_: object) -> list[Result]:
+        nonlocal results
+        for result in results:
+            return result
+        results = episode()
+        return []
+
+    watched.begin({"gpus": check}, accelerator="")
+    watched.poll(10_000)
+    assert watched.actions == 0
+    assert watched.told.of("repair") == watched.told.of("action") == []
+    assert watched.account.made == []
 
 
 def test_evidence_lies_in_s3_before_the_node_is_marked(watched: Watched) -> None:

@@ -68,7 +68,7 @@ class Orchestrator(Protocol):
         """
 
     def holds(self) -> bool:
-        """Whether the hold of this software is in force, and nobody else has changed it.
+        """Whether the hold of this software is in force, and unchanged by anyone else.
 
         Raises:
             ActionError: If the orchestrator does not answer.

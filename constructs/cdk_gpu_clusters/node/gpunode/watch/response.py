@@ -412,7 +412,7 @@ class Response:
             raise fault
         self._silence.failed(str(fault))
         if not self._is_silence_over(rung):
-            words = f"nobody counts the repairs of the fleet: {fault or type(fault).__name__}; because of {reason}"
+            words = f"the repairs of the fleet are not counted: {fault or type(fault).__name__}; because of {reason}"
             raise _Held(words) from fault
 
     def _count(self, rung: Severity, reason: str) -> None:
