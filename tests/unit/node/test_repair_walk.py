@@ -327,6 +327,7 @@ def test_a_disk_that_hangs_holds_no_repair(node: RepairedNode, monkeypatch: pyte
     monkeypatch.setattr(history, "_DISK_SECONDS", 0.05)
     assert node.respond(REPLACE).outcome is ResponseOutcome.DONE
     gate.set()
+    assert node.history._writing.take(30), "the disk goes on, before another test begins"
 
 
 def test_a_step_is_recorded_before_it_is_taken(node: RepairedNode, monkeypatch: pytest.MonkeyPatch) -> None:
