@@ -110,8 +110,8 @@ def _watchdog(settings: Settings) -> dict[str, Any]:
     """What the watchdog finds, from its state of this boot."""
     mode = settings.text("watch", "on").lower()
     memory = "watch" if mode == "on" else f"watch-{mode}"
-    word = settings.text("watch_acts_from", "reboot").upper()
-    acts_from = Severity[word] if word in Severity.__members__ else Severity.REBOOT
+    word = settings.text("watch_acts_from", "reset").upper()
+    acts_from = Severity[word] if word in Severity.__members__ else Severity.RESET
     known = _try(lambda: _recall(memory), {})
     late = late_seconds(settings.number("watch_interval", 10))
     health = assess(known, acts_from=acts_from, dry_run=mode == "dry-run", late_seconds=late)

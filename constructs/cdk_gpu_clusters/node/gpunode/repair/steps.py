@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ..boot.stage import Stage
 from ..boot.stages import stages_of
 from ..command import Outcome, run
 from ..drain import end_work
+from ..driver_change import program_at_work
 from ..events import Events
 from ..node import Node
 from ..state import announced, recall
@@ -201,15 +202,6 @@ def _name(process: Path) -> str:
 
 _TAG = "tags/instance/gpu-clusters:maintenance"
 _LONGEST_REASON = 200
-# Package managers, NVIDIA's installer (proc(5), `comm`: 15 characters) and kmod's programs.
-_CHANGES_DRIVERS = (
-    *("dpkg", "apt", "apt-get", "rpm", "dnf", "dnf5", "yum", "zypper", "tdnf"),
-    *("nvidia-installe", "NVIDIA-Linux-x8", "NVIDIA-Linux-aa", "dkms", "modprobe", "rmmod", "insmod"),
-)
-# Longer than any installation. A modprobe that hangs in a broken driver must not hold the repair for ever.
-_LONGEST_CHANGE_SECONDS = 3600.0
-# proc(5): `starttime` is field 22, in ticks; counted behind the name.
-_START_TIME = 22 - 3
 
 
 def why_suspended(node: Node) -> str:
@@ -220,7 +212,7 @@ def why_suspended(node: Node) -> str:
     maintenance = _maintenance(node)
     if maintenance:
         return f"maintenance: {_one_line(maintenance)}"
-    changing = _changing_driver()
+    changing = program_at_work()
     return f"the driver may be changing: {changing} runs" if changing else ""
 
 
@@ -240,21 +232,3 @@ def _maintenance(node: Node) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:_LONGEST_REASON]
-
-
-def _changing_driver() -> str:
-    """The name of a program that changes drivers; empty if none runs."""
-    for process in _processes():
-        name = _name(process)
-        if name in _CHANGES_DRIVERS and _age_seconds(process) < _LONGEST_CHANGE_SECONDS:
-            return name
-    return ""
-
-
-def _age_seconds(process: Path) -> float:
-    """How long a process has run; 0 if that is unknown."""
-    cells: Sequence[str] = paths.read_text(process / "stat").rpartition(")")[2].split()
-    try:
-        return paths.uptime_seconds() - int(cells[_START_TIME]) / os.sysconf("SC_CLK_TCK")
-    except (IndexError, ValueError, OSError):
-        return 0.0
