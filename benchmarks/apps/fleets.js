@@ -209,7 +209,7 @@ class Fleet extends Construct {
         }),
         new iam.PolicyStatement({ actions: peers, resources: ["*"] }),
         new iam.PolicyStatement({
-          actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
+          actions: ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
           resources: [logGroup.logGroupArn],
         }),
       ],
