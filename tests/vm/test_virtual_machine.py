@@ -163,4 +163,4 @@ def test_the_watchdog_sees_what_the_kernel_says(node: VirtualNode) -> None:
     xid = "NVRM: Xid (PCI:0000:00:1e): 79, pid=1, name=python3, GPU has fallen off the bus."
     node.run(f"echo '<3>{xid}' >/dev/kmsg")
     (reason,) = node.eventually(lambda: xids_seen(node))
-    assert reason.startswith("Xid 79 (GPU fallen off the bus) on 0000:00:1e")
+    assert reason.startswith("Xid 79 (GPU has fallen off the bus) on 0000:00:1e")

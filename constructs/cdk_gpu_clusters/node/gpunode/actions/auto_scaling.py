@@ -31,7 +31,7 @@ class AutoScaling:
         self._node = node
         self._group = ""
         self._alone = 0
-        self.size = 0
+        self.size: int = 0
 
     def why_out(self) -> str:
         """A state such as Standby, or an existing mark."""

@@ -43,7 +43,7 @@ class Kubernetes:
         config = node.settings.text("kubeconfig", _KUBELET_CONFIG)
         self._cluster: Cluster = Kubectl(config) if shutil.which("kubectl") else KubeletApi(config)
         self._selector = node.settings.text("kubernetes_selector")
-        self.size = 0
+        self.size: int = 0
 
     def why_out(self) -> str:
         """A cordon, or a node that is being deleted."""

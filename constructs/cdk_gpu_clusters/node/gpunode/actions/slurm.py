@@ -45,7 +45,7 @@ class Slurm:
         self._folder = node.settings.text("slurm_bin").rstrip("/")
         config = node.settings.text("slurm_conf")
         self._environment = {"SLURM_CONF": config} if config else {}
-        self.size = 0
+        self.size: int = 0
 
     def why_out(self) -> str:
         """Any state in which it accepts no jobs."""

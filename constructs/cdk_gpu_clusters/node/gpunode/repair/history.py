@@ -106,9 +106,11 @@ class History:
         """
         self._instance_id, self._clock = instance_id, clock
         self._writing: Background[bool] = Background()
-        self.is_durable = True
+        self.is_durable: bool = True
         known = max((_read(folder, instance_id) for folder in _FOLDERS), key=lambda found: found.version)
-        self.past, self.current, self._version = list(known.past), known.current, known.version
+        self.past: list[Repair] = list(known.past)
+        self.current: Repair | None = known.current
+        self._version = known.version
 
     def begin(self, rung: Severity, reason: str, *, holds: bool = False) -> Repair:
         """Begin a repair.

@@ -141,7 +141,7 @@ class Response:
         self._tries = 0
         # When this process first asked for the present reboot.
         self._reboot_asked: float | None = None
-        self.rests = False
+        self.rests: bool = False
         self.report: Callable[[str, str, Repair], object] = lambda *_: None
 
     @property
