@@ -21,6 +21,9 @@ for _name, _folder in (("cdk_gpu_clusters", _LIBRARY), ("cdk_gpu_clusters.node",
     _package = ModuleType(_name)
     _package.__path__ = [str(_folder)]
     sys.modules[_name] = _package
+    # As an import does, for names such as those of `monkeypatch.setattr`.
+    if "." in _name:
+        setattr(sys.modules[_name.rpartition(".")[0]], _name.rpartition(".")[2], _package)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
