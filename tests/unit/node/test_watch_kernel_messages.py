@@ -135,6 +135,13 @@ def test_message_says_what_it_asks_for(text: str, key: str, severity: str) -> No
         "nvidia-nvswitch2: SXid (PCI:0000:c4:00.0): 10002, Severity 5 Engine instance 00 Sub-engine instance 00",
         "audit: user wrote Xid 79 into a log",
         "audit: a user wrote NVRM: Xid (PCI:0000:10:1c): 79, off the bus",
+        "audit: a user wrote NEURON_HW_ERR=HBM_UNCORRECTABLE_ERROR there",
+        "audit: a user wrote Kernel panic - not syncing: no",
+        "traps: event severity: fatal[4711] general protection",
+        "audit: comm='CPU 0: Machine Check Exception: 7'",
+        "audit: exe='infiniband rdmap0: The device didn't send any completion for admin cmd'",
+        "audit: exe='md/raid0md0: Disk failure on nvme1n1'",
+        "audit: unit='x 0000:3b:00.0: AER: device recovery failed'",
     ],
 )
 def test_other_messages_say_nothing(text: str) -> None:

@@ -17,6 +17,7 @@ from ..drain import end_work
 from ..driver_change import program_at_work
 from ..events import Events
 from ..node import Node
+from ..quoting import one_line
 from ..state import announced, recall
 
 # As in drain.py.
@@ -41,16 +42,14 @@ class Steps:
         orchestrator: Orchestrator,
         *,
         stages: Callable[[Node], Iterable[Stage]] = stages_of,
-        release_driver: Callable[[], object] = lambda: None,
     ) -> None:
         """Prepare them.
 
         Args:
             stages: The boot checks.
-            release_driver: Closes what this process itself has open of the driver, which would refuse a reset.
         """
         self._node, self._events, self._orchestrator = node, events, orchestrator
-        self._stages, self._release_driver = stages, release_driver
+        self._stages = stages
 
     def why_suspended(self) -> str:
         """Why nothing is repaired now; empty if repairs may go on."""
@@ -75,7 +74,6 @@ class Steps:
         Returns:
             Why it failed; empty if it did not.
         """
-        self._release_driver()
         fault = reset_gpus()
         if not fault and self._node.settings.number("mig_count"):
             # A reset removes the MIG devices.
@@ -211,7 +209,7 @@ def why_suspended(node: Node) -> str:
         return f"this node is about to end: {ending}"
     maintenance = _maintenance(node)
     if maintenance:
-        return f"maintenance: {_one_line(maintenance)}"
+        return f"maintenance: {one_line(maintenance, _LONGEST_REASON)}"
     changing = program_at_work()
     return f"the driver may be changing: {changing} runs" if changing else ""
 
@@ -228,7 +226,3 @@ def _maintenance(node: Node) -> str:
     # Only if the instance allows tags in its metadata (AWS EC2 user guide, "View tags for your EC2 instances using
     # instance metadata").
     return (node.metadata.get(_TAG) or "").strip()
-
-
-def _one_line(text: str) -> str:
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[:_LONGEST_REASON]

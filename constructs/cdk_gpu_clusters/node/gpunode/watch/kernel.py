@@ -169,6 +169,7 @@ class _Rule(NamedTuple):
     words: str
 
 
+# A rule from RESET on is held against the beginning of the message: the kernel also prints names that users choose.
 _RULES = (
     # NVIDIA/open-gpu-kernel-modules @ 595.45.04, nv_gpu_ops.c: the driver then marks the system for a reboot.
     _Rule(
@@ -198,12 +199,17 @@ _RULES = (
     # aws-neuron/aws-neuron-sdk, k8s-neuron-problem-detector-and-recovery-config.yml: another instance. It recommends
     # nothing for a DMA error.
     _Rule(
-        re.compile(r"NEURON_HW_ERR=((?:SRAM|HBM|NC)_UNCORRECTABLE_ERROR)"),
+        re.compile(r"^(?!audit:).* NEURON_HW_ERR=((?:SRAM|HBM|NC)_UNCORRECTABLE_ERROR) "),
         "neuron-hardware",
         Severity.REPLACE,
         "the Neuron driver reports {}",
     ),
-    _Rule(re.compile(r"NEURON_HW_ERR=(\w+)"), "neuron-hardware", Severity.MONITOR, "the Neuron driver reports {}"),
+    _Rule(
+        re.compile(r"^(?!audit:).*NEURON_HW_ERR=(\w+)"),
+        "neuron-hardware",
+        Severity.MONITOR,
+        "the Neuron driver reports {}",
+    ),
     # Lustre, ptlrpc/import.c: requests in flight at that server are lost.
     _Rule(
         re.compile(r"This client was evicted by ([^;\s]+)"),
@@ -260,40 +266,29 @@ _RULES = (
     ),
     # NVIDIA/NVSentinel replaces the machine for it. Here the device is initialised again first.
     _Rule(
-        re.compile(r"infiniband (\S+): The device didn't send any completion for admin cmd"),
+        re.compile(r"^infiniband (\S+): The device didn't send any completion for admin cmd"),
         "efa-silent",
         Severity.REBOOT,
         "EFA device {} does not answer its driver",
     ),
-    # Linux kernel, drivers/nvme/host and drivers/md/raid0.c: a local disk is gone, which is a fault of the host.
-    _Rule(
-        re.compile(r"nvme (nvme\d+): (Disabling device after reset failure|IO queues not created)"),
-        "disk-gone",
-        Severity.REPLACE,
-        "disk {}: {}",
-    ),
-    _Rule(
-        re.compile(r"block (nvme\w+): (no available path - failing I/O)"), "disk-gone", Severity.REPLACE, "disk {}: {}"
-    ),
-    _Rule(re.compile(r"md/raid0:?(\w+): Disk failure on (\w+)"), "disk-gone", Severity.REPLACE, "{} lost its disk {}"),
+    # Linux kernel, drivers/md/raid0.c: the boot checks whether the local disks are whole.
+    _Rule(re.compile(r"^md/raid0:?(\w+): Disk failure on (\w+)"), "disk-gone", Severity.REBOOT, "{} lost its disk {}"),
+    # The same, drivers/nvme/host: a volume that was detached by force looks the same.
     _Rule(
         re.compile(
-            r"nvme (nvme\d+): (I/O (?:tag )?\d+[^,]* timeout|Device not ready|controller is down|resetting controller)"
+            r"nvme (nvme\d+): (I/O (?:tag )?\d+[^,]* timeout|Device not ready|controller is down|resetting controller"
+            r"|Disabling device after reset failure|IO queues not created)"
         ),
-        "disk-slow",
+        "disk",
         Severity.MONITOR,
         "disk {}: {}",
     ),
-    # The same, fs/ext4 and fs/xfs: what was mounted read-only stays so until the next boot checks it.
-    _Rule(
-        re.compile(r"EXT4-fs \((\w[^)]*)\): Remounting filesystem read-only"),
-        "file-system-read-only",
-        Severity.REBOOT,
-        "the file system on {} became read-only after an error",
-    ),
+    _Rule(re.compile(r"block (nvme\w+): (no available path - failing I/O)"), "disk", Severity.MONITOR, "disk {}: {}"),
+    # The same, fs/ext4 and fs/xfs. Whether it is the node's own disk is a probe's matter.
     _Rule(
         re.compile(
-            r"(EXT4-fs error \(device \w+|XFS \(\w+\): .*[Ee]rror|I/O error,? (?:on )?dev \w+|EXT4-fs \(\S+ .*error)"
+            r"(EXT4-fs error \(device \w+|XFS \(\w+\): .*[Ee]rror|I/O error,? (?:on )?dev \w+"
+            r"|EXT4-fs \(\S+ (?:.*error|Remounting filesystem read-only))"
         ),
         "file-system",
         Severity.MONITOR,
@@ -301,7 +296,7 @@ _RULES = (
     ),
     # The same, drivers/pci/pcie, drivers/acpi/apei, arch/x86/kernel/cpu/mce, drivers/edac and drivers/iommu/intel.
     _Rule(
-        re.compile(r"(?:(\S+): )?AER: device recovery failed"),
+        re.compile(r"^\S+ (\S+): AER: device recovery failed"),
         "pcie-lost",
         Severity.REBOOT,
         "the kernel could not recover PCIe device {}",
@@ -314,7 +309,9 @@ _RULES = (
     ),
     _Rule(re.compile(r"pciehp: (Slot\S+): Link Down"), "pcie-down", Severity.MONITOR, "PCIe {}: the link is down"),
     _Rule(
-        re.compile(r"(\[Hardware Error\]: event severity: fatal|Machine Check Exception: \w+)"),
+        re.compile(
+            r"^(?:\{\d+\}|mce: )?(?:\[Hardware Error\]: )?(event severity: fatal|CPU \d+: Machine Check Exception: \w+)"
+        ),
         "host-fault",
         Severity.REPLACE,
         "fatal hardware error of the host: {}",
@@ -322,7 +319,7 @@ _RULES = (
     _Rule(re.compile(r"(\[Hardware Error\]: \S.*)"), "host-error", Severity.MONITOR, "hardware error of the host: {}"),
     _Rule(re.compile(r"EDAC (\S+): (\d+) UE "), "host-memory", Severity.MONITOR, "host memory {}: {} uncorrected"),
     _Rule(re.compile(r"DMAR: \[DMA (\w+)"), "dma", Severity.MONITOR, "the IOMMU stopped a DMA {}"),
-    _Rule(re.compile(r"Kernel panic - not syncing: (.*)"), "panic", Severity.REBOOT, "the kernel stopped: {}"),
+    _Rule(re.compile(r"^Kernel panic - not syncing: (.*)"), "panic", Severity.REBOOT, "the kernel stopped: {}"),
 )
 
 
