@@ -152,7 +152,7 @@ def test_reason_names_the_xid_and_fits_a_line() -> None:
     symptom = meaning("NVRM: Xid (PCI:0000:10:1c): 79, " + "x" * 5000)
     assert symptom is not None
     assert symptom.reason.startswith("Xid 79 (GPU has fallen off the bus) on 0000:10:1c: xxx")
-    assert len(symptom.reason) == 300
+    assert len(symptom.reason) == 400
 
 
 def test_without_a_table_every_xid_is_only_watched() -> None:

@@ -136,8 +136,6 @@ def _record(line: str) -> Record | None:
     return Record(int(fields[1]), text)
 
 
-_LONGEST_REASON = 300
-
 # NVIDIA, "XID errors": `NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: ...`. Old drivers omit PCI:, and on MIG
 # devices the brackets hold more words.
 _XID = re.compile(r"^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)", re.DOTALL)
@@ -353,7 +351,7 @@ def _xid(code: int, device: str, text: str, table: XidTable) -> Symptom:
 
 
 def _event(key: str, severity: Severity, words: str) -> Symptom:
-    return Symptom(key, severity, " ".join(words.split())[:_LONGEST_REASON], lasting=False)
+    return Symptom(key, severity, words, lasting=False)
 
 
 # The table of Xids comes with this package. Its sources are in the library's catalogue.
