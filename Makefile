@@ -30,7 +30,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-node bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ bench-boot: env ## as root: measure the time that our stages add to a boot; writ
 
 bench-rules: env ## compare the template rules with cfn-lint; write docs/performance.md (ARGS="--rounds 3")
 	@PYTHONPATH=tests/support $(BIN)/python benchmarks/template_rules.py --write $(ARGS)
+
+bench-node: env ## measure what the node software costs a quiet node; write docs/performance.md (ARGS="--minutes 5")
+	@PYTHONPATH=tests/support $(BIN)/python benchmarks/node.py --write $(ARGS)
 
 UV_COMPILE = $(BIN)/uv pip compile --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
 EVERYWHERE = --universal --python-version 3.11

@@ -12,7 +12,9 @@ from cdk_gpu_clusters import NodeFile, UserDataPart
 from nodebox.lab import Lab, fleet
 from stack_fixtures import Site
 
-STAGES = ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "verification", "hook"]
+STAGES = [
+    "driver", "fabric-manager", "cuda", "efa", "limits", "user-data", "containers", "verification", "dcgm", "hook"
+]  # fmt: skip
 L4 = {"gpu": "L4", "gpu_count": 1}
 
 

@@ -47,7 +47,7 @@ class Node(WatchedNode):
         super().__init__(folder)
         self.says("systemctl", FABRIC_MANAGER)
         self.says("fi_info", DOMAINS)
-        self.says("stat", "")
+        (self.root / "fsx").mkdir()
         for device in ("rdmap0s0", "rdmap1s0"):
             self.efa_counter(device, "rx_drops", 0)
         self.write("etc/gpu-cluster/mounts", "/fsx fs-0.fsx.us-east-2.amazonaws.com abcd flock\n")

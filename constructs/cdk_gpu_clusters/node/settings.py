@@ -45,6 +45,8 @@ _RANGES = (
     ("silence_seconds", 600, 7 * 24 * 3_600),
     ("interval_seconds", 1, 30),
     ("job_seconds", 1, 120),
+    ("dcgm_level", 0, 2),
+    ("all_reduce_percent", 0, 100),
 )
 #: Port of `/healthz`. `gpunode/health.py` has it, too, with the reasons for its choice.
 HEALTH_PORT = 8687
@@ -180,6 +182,10 @@ class NodeWatch:
         health_port: Port of `GET /healthz` on loopback; 0 for none.
         health_from: CIDR ranges of further clients of `/healthz`, such as the subnet of the nodes for application
             status checks of EC2. The node then also listens on its primary interface, and a `GpuFleet` admits them.
+        dcgm_level: Level of DCGM's diagnostics that a node must pass at its boot if the image has `dcgmi`: 1 takes
+            seconds, 2 minutes; 0: none (NVIDIA DCGM user guide, "DCGM Diagnostics").
+        all_reduce_percent: Least bus bandwidth of an all-reduce over the node's GPUs at its boot, in percent of the
+            NVLink bandwidth of a GPU in one direction, if the image has nccl-tests; 0: it is not measured.
 
     Example:
         >>> NodeWatch(mode=WatchMode.DRY_RUN).environment()
@@ -200,6 +206,8 @@ class NodeWatch:
     job_seconds: int = 15
     health_port: int = HEALTH_PORT
     health_from: tuple[str, ...] = ()
+    dcgm_level: int = 1
+    all_reduce_percent: int = 0
 
     def environment(self) -> dict[str, str]:
         """Values that differ from the defaults, as node settings."""
@@ -223,6 +231,8 @@ def _values(watch: NodeWatch) -> dict[str, str]:
         "GPU_JOB_SECONDS": str(watch.job_seconds),
         "GPU_HEALTH_PORT": str(watch.health_port),
         "GPU_HEALTH_FROM": " ".join(watch.health_from),
+        "GPU_DCGM_LEVEL": str(watch.dcgm_level),
+        "GPU_ALL_REDUCE_PERCENT": str(watch.all_reduce_percent),
     }
 
 

@@ -6,10 +6,12 @@ import email
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -301,6 +303,20 @@ def imds(imds_server: str) -> dict[str, str]:
     """The metadata of the instance, to be changed by a test."""
     Metadata.values = {"instance-id": INSTANCE, "placement/region": "us-east-2"}
     return Metadata.values
+
+
+@pytest.fixture(autouse=True)
+def no_child_left() -> Iterator[None]:
+    """End what a test left running: the node software leaves slow clients of a driver alone."""
+    yield
+    from cdk_gpu_clusters.node.gpunode import command
+
+    for child in command._stuck.values():
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(child.pid, 0)
+    command._stuck.clear()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Whether CUDA starts on MIG devices, with a `ctypes` that is libcuda."""
+"""Whether CUDA starts on GPUs and MIG devices, with a `ctypes` that is libcuda."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-6d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)
 GPU 2: NVIDIA A100-SXM4-40GB (UUID: GPU-7d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)
   MIG 1g.5gb      Device  0: (UUID: MIG-1e8d6fd7-4e5e-5a5f-9a0f-1a5b6f7c8d9e)
 """
+WHOLE = "GPU-6d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77"
+SECOND = "MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb"
 FIRST, LAST = "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f", "MIG-1e8d6fd7-4e5e-5a5f-9a0f-1a5b6f7c8d9e"
 # Stands in for the module in the child. CUresult of the driver API: 0 success, 3 not initialized, 100 no device.
 LIBCUDA = """
@@ -71,14 +73,20 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gpus:
 NODE = Node(Settings(), Metadata(), "i-1", Aws("us-east-1"))
 
 
-def test_one_slice_of_each_split_gpu_is_tried() -> None:
-    assert cuda.first_slices(LISTING) == [FIRST, LAST]
-    assert cuda.first_slices("NVIDIA-SMI has failed\n") == []
+def test_every_slice_and_every_whole_gpu_is_tried() -> None:
+    assert cuda.devices_of(LISTING) == [FIRST, SECOND, WHOLE, LAST]
+    assert cuda.devices_of("NVIDIA-SMI has failed\n") == []
+
+
+@pytest.mark.parametrize("device", [FIRST, SECOND, WHOLE, LAST])
+def test_any_one_of_them_keeps_the_node_from_work(gpus: Gpus, device: str) -> None:
+    gpus.have(ill=(device,))
+    assert cuda.start_on_devices()[0] == cuda.STARTS_NOT
 
 
 def test_cuda_that_starts_makes_the_node_ready(gpus: Gpus, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["cuda"]) == 0
-    assert capsys.readouterr().out == "CUDA starts on a slice of 2 GPUs\n"
+    assert capsys.readouterr().out == "CUDA starts on 4 GPUs and MIG devices\n"
     assert probe_cuda(NODE).state is State.OK
 
 
@@ -92,13 +100,12 @@ def test_one_gpu_without_cuda_keeps_the_node_from_work(gpus: Gpus, capsys: pytes
 
 def test_device_that_cuda_does_not_see_is_none(gpus: Gpus) -> None:
     gpus.have(count=0)
-    assert cuda.start_on_slices() == (
-        cuda.STARTS_NOT,
-        f"CUDA does not start: {FIRST}: 0 CUDA devices instead of 1; {LAST}: 0 CUDA devices instead of 1",
-    )
+    status, words = cuda.start_on_devices()
+    assert status == cuda.STARTS_NOT
+    assert words.count("0 CUDA devices instead of 1") == 4
 
 
 def test_image_without_libcuda_is_not_judged(gpus: Gpus) -> None:
     gpus.have(missing=True)
-    assert cuda.start_on_slices() == (cuda.UNDETERMINED, "libcuda.so.1: cannot open shared object file")
+    assert cuda.start_on_devices() == (cuda.UNDETERMINED, "libcuda.so.1: cannot open shared object file")
     assert probe_cuda(NODE).state is State.OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from cdk_gpu_clusters.node.gpunode.checks import network
 from cdk_gpu_clusters.node.gpunode.checks.accelerators import check_mig, check_neuron, check_neuron_memory
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Undetermined
 from cdk_gpu_clusters.node.gpunode.checks.links import check_numa
-from cdk_gpu_clusters.node.gpunode.checks.network import check_efa, check_lustre, check_nccl_plugin
+from cdk_gpu_clusters.node.gpunode.checks.network import check_efa, check_efa_provider, check_lustre, check_nccl_plugin
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from efa_sysfs import add_device
 from fakes import gpu_health
@@ -70,7 +71,7 @@ def test_efa_devices_and_their_provider(root: Path, tool: Tool) -> None:
     """P6-B200 shows NVLink controllers beside them, which are none."""
     efa_devices(root, "rdmap16s0", "rdmap32s0", "ibp64s0")
     tool("fi_info", f"cat <<'END'\n{DOMAINS}\nEND")
-    assert told(check_efa(node(efa_count="2"))) == [
+    assert told([*check_efa(node(efa_count="2")), *check_efa_provider(node())]) == [
         ("efa", "OK", "2 EFA devices"),
         ("efa-provider", "OK", "libfabric's provider efa has 2 devices"),
     ]
@@ -82,7 +83,7 @@ def test_the_installers_libfabric_is_asked_first(root: Path, tool: Tool) -> None
     own = root / "opt/amazon/efa/bin/fi_info"
     write(own, f"#!/bin/sh\ncat <<'END'\n{DOMAINS}\nEND\n")
     own.chmod(0o755)
-    assert [result.severity.name for result in check_efa(node(efa_count="1"))] == ["OK", "OK"]
+    assert [result.severity.name for result in check_efa_provider(node(efa_count="1"))] == ["OK"]
 
 
 def test_a_node_with_too_few_efa_devices_is_replaced(root: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_node_with_too_few_efa_devices_is_replaced(root: Path) -> None:
 def test_a_provider_that_libfabric_does_not_have(root: Path, tool: Tool) -> None:
     efa_devices(root, "rdmap16s0")
     tool("fi_info", "echo 'fi_getinfo: -61 (No data available)' >&2; exit 61")
-    [_, provider] = check_efa(node(efa_count="1"))
+    [provider] = check_efa_provider(node(efa_count="1"))
     assert provider.severity.name == "MONITOR"
     assert "fi_getinfo: -61" in provider.found
 
@@ -106,7 +107,7 @@ def test_a_provider_that_libfabric_does_not_have(root: Path, tool: Tool) -> None
 def test_without_libfabrics_tools_the_provider_is_not_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     efa_devices(root, "rdmap16s0")
     monkeypatch.setenv("PATH", str(root))
-    [_, provider] = check_efa(node(efa_count="1"))
+    [provider] = check_efa_provider(node(efa_count="1"))
     assert provider.severity.name == "UNKNOWN"
 
 
@@ -160,12 +161,23 @@ def test_a_file_system_that_is_not_mounted(root: Path, line: str, found: str) ->
     assert told(check_lustre(node())) == [("lustre", "MONITOR", found)]
 
 
-def test_a_file_system_that_hangs(root: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_that_hangs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "_LUSTRE_SECONDS", 0.1)
     write(root / "etc/gpu-cluster/mounts", MOUNTS)
     write(root / "proc/mounts", f"10.0.0.1@tcp:/abcd {root}/fsx lustre rw 0 0\n")
-    tool("stat", "exec /bin/sleep 60")
-    [result] = check_lustre(node())
+    hang = threading.Event()
+    calls = list[str]()
+
+    def statvfs(point: str) -> str:
+        calls.append(point)
+        hang.wait(30)
+        return ""
+
+    monkeypatch.setattr(network, "_statvfs", statvfs)
+    for _ in range(3):
+        [result] = check_lustre(node())
+    hang.set()
+    assert calls == [f"{root}/fsx"]  # no second one beside the first
     assert (result.severity.name, result.found) == ("MONITOR", "/fsx: no answer within 0.1 s")
 
 

@@ -74,9 +74,9 @@ def test_checks_run_beside_each_other() -> None:
         ({"accelerator": "gpu"}, "gpus driver recovery ecc sram row-remapping pcie clocks numa"),
         (
             {"accelerator": "gpu", "nvlink": "900", "efa_count": "32", "mig_count": "56", "mounts": "1"},
-            "gpus driver recovery ecc sram row-remapping pcie clocks nvlink fabric mig efa nccl-plugin numa lustre",
+            "gpus driver recovery ecc sram row-remapping pcie clocks nvlink fabric mig efa efa-provider nccl-plugin numa lustre",
         ),
-        ({"accelerator": "neuron", "efa_count": "8"}, "neuron neuron-memory efa numa"),
+        ({"accelerator": "neuron", "efa_count": "8"}, "neuron neuron-memory efa efa-provider numa"),
         ({"mounts": "2"}, "lustre"),
     ],
 )

@@ -34,11 +34,13 @@ def test_ready_node_checks_everything_in_order_and_continues_its_launch(gpu_node
     passed = [event["stage"] for event in result["events"] if event["state"] == "ok"]
     assert passed == [
         "driver",
+        "cuda",
         "efa",
         "limits",
         "user-data",
         "containers",
         "verification",
+        "dcgm",
         "hook",
     ]
     [action] = gpu_node.account.made("complete-lifecycle-action")

@@ -33,7 +33,7 @@ from cdk_gpu_clusters.node.gpunode.checks.accelerators import (
 from cdk_gpu_clusters.node.gpunode.checks.check import Check, Result, Severity
 from cdk_gpu_clusters.node.gpunode.checks.links import check_fabric, check_nvlink, check_pcie
 from cdk_gpu_clusters.node.gpunode.checks.memory import check_ecc, check_row_remapping, check_sram
-from cdk_gpu_clusters.node.gpunode.checks.network import check_efa
+from cdk_gpu_clusters.node.gpunode.checks.network import check_efa, check_efa_provider
 from cdk_gpu_clusters.node.gpunode.checks.verify import verify
 from cdk_gpu_clusters.node.gpunode.drain import Endings
 from cdk_gpu_clusters.node.gpunode.lustre import interfaces
@@ -148,9 +148,9 @@ def judge_listing(replay: Replay, sample: Sample) -> None:
     wanted = sample.values.get("mig_devices", 0)
     assert nvidia_smi.mig_device_count() == wanted
     assert agrees(sample.verdict, check_mig(replay.node(mig_count=wanted)))
-    slices = cuda.first_slices(sample.text)
-    assert (len(slices) > 0) == (wanted > 0)
-    assert len(slices) <= sample.values["gpus"]
+    devices = cuda.devices_of(sample.text)
+    assert sum(device.startswith("MIG-") for device in devices) == wanted
+    assert len(devices) >= sample.values["gpus"]
 
 
 def judge_details(replay: Replay, sample: Sample) -> None:
@@ -277,7 +277,7 @@ def judge_fi_info(replay: Replay, sample: Sample) -> None:
     wanted = max(1, len(sample.values.get("domains", [])))
     for number in range(wanted):
         add_device(replay.root, f"rdmap{number}s0")
-    results = [one for one in check_efa(replay.node(efa_count=wanted)) if one.check == "efa-provider"]
+    results = check_efa_provider(replay.node(efa_count=wanted))
     assert agrees(sample.verdict, results), results
 
 
@@ -440,7 +440,7 @@ def test_unreadable_output_of_other_tools_is_never_healthy(replay: Replay, garba
     add_device(replay.root, "rdmap0s0")
     neuron = verify(replay.node(accelerator="neuron", accelerator_count=16), {"neuron": check_neuron})
     assert [result.severity for result in neuron] == [Severity.UNKNOWN]
-    provider = check_efa(replay.node(efa_count=1))[1]
+    [provider] = check_efa_provider(replay.node(efa_count=1))
     assert provider.severity in (Severity.UNKNOWN, Severity.MONITOR)
     assert interfaces() == []
     with pytest.raises(ActionError):

@@ -6,7 +6,7 @@ import json
 import random
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,30 +74,29 @@ def test_a_thousand_polls_act_once_for_one_fault_and_never_without(
 def test_ten_thousand_healthy_polls_with_what_people_do_repair_nothing(watched: Watched) -> None:
     """Slow tools, garbled answers, resets and reloads by users, changes of MIG: each lasts less than a minute."""
     chance = random.Random(7)
-    results: Iterator[list[Result]] = iter([[]])
-
-    def episode() -> Iterator[list[Result]]:
-        kind = chance.choice(["calm", "reset", "garbled", "slow", "flag"])
-        for _ in range({"calm": 20, "reset": 5, "garbled": 1, "slow": 30, "flag": 1}[kind]):
-            if kind == "slow":
-                raise Undetermined("nvidia-smi: no answer within 20 s")
-            yield {
-                "calm": [],
-                "reset": [Result("gpus", Severity.REPLACE, "7 GPUs answer")],
-                "garbled": [Result("gpus", Severity.UNKNOWN, "garbage")],
-                "flag": [Result("gpus", Severity.RESET, "a user resets GPU 3")],
-            }[kind]
-        yield []
+    # By polls of 10 s: how long it lasts.
+    kinds = {"calm": 60, "reset": 5, "garbled": 1, "slow": 90, "flag": 3}
+    seen = {
+        "calm": [],
+        "reset": [Result("gpus", Severity.REPLACE, "7 GPUs answer")],
+        "garbled": [Result("gpus", Severity.UNKNOWN, "garbage")],
+        "flag": [Result("gpus", Severity.RESET, "a user resets GPU 3")],
+    }
+    present = "calm"
 
     def check(_: object) -> list[Result]:
-        nonlocal results
-        for result in results:
-            return result
-        results = episode()
-        return []
+        if present == "slow":
+            raise Undetermined("nvidia-smi: no answer within 20 s")
+        return seen[present]
 
     watched.begin({"gpus": check}, accelerator="")
-    watched.poll(10_000)
+    polls = 0
+    while polls < 10_000:
+        present = chance.choice(list(kinds))
+        watched.poll(kinds[present])
+        polls += kinds[present] + 3
+        present = "calm"
+        watched.poll(3)
     assert watched.actions == 0
     assert watched.told.of("repair") == watched.told.of("action") == []
     assert watched.account.made == []
@@ -206,9 +205,9 @@ def test_ten_thousand_lines_of_one_fault_are_one_action_and_few_words(watched: W
 def test_condition_that_ends_in_time_is_no_fault(watched: Watched) -> None:
     for _ in range(20):
         watched.gpus = [Result("gpus", Severity.REPLACE, "7 GPUs answer")]
-        watched.poll(5)
+        watched.poll(6)
         watched.gpus = [Result("gpus", Severity.OK, "8 GPUs")]
-        watched.poll()
+        watched.poll(3)
     assert (watched.actions, watched.told.all) == (0, [])
 
 

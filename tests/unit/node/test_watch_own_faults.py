@@ -81,7 +81,7 @@ def test_kernel_log_that_cannot_be_read_leaves_the_other_looks(node: WatchedNode
     log = node.root / "dev/kmsg"
     log.rename(node.root / "dev/other")
     node.begin({"row-remapping": lambda _: [Result("row-remapping", Severity.REPLACE, "a row could not be remapped")]})
-    node.poll(3)
+    node.poll(4)
     assert node.told.symptoms() == ["log", "row-remapping-replace"]
     assert node.actions == 1
     (node.root / "dev/other").rename(log)

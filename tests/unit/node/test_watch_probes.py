@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import state
+from cdk_gpu_clusters.node.gpunode import nvidia_smi, state
 from cdk_gpu_clusters.node.gpunode.checks.check import Check, Result, Severity, Undetermined
 from cdk_gpu_clusters.node.gpunode.command import STUCK, TIMED_OUT, Outcome
 from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.watch import probes
 from cdk_gpu_clusters.node.gpunode.watch.probes import (
     Probe,
     probe_disk,
@@ -56,10 +55,10 @@ def test_nvidia_smi_that_answers_is_well(watched: WatchedNode) -> None:
 def test_tool_that_does_not_come_back(
     monkeypatch: pytest.MonkeyPatch, outcome: Outcome, key: str, severity: Severity
 ) -> None:
-    monkeypatch.setattr(probes, "run", lambda *_, **__: outcome)
+    monkeypatch.setattr(nvidia_smi, "call", lambda *_, **__: outcome)
     [symptom] = probe_nvidia_smi()
     assert (symptom.key, symptom.severity) == (key, severity)
-    assert symptom.confirmations == (6 if severity is Severity.REBOOT else 2)
+    assert symptom.confirmations == (3 if severity is Severity.REBOOT else 2)
 
 
 @pytest.mark.parametrize("script", ["#!/bin/sh\necho '\\377 garbage'\n", "#!/bin/sh\nexit 3\n", "#!/bin/sh\n"])
@@ -126,7 +125,7 @@ def test_checks_become_symptoms_that_enough_looks_must_agree_on(watched: Watched
     assert (symptom.key, symptom.severity, symptom.confirmations, symptom.lasting) == (
         "gpus-replace",
         Severity.REPLACE,
-        6,
+        3,
         True,
     )
     assert symptom.reason == "7 GPUs answer (expected: 8 GPUs)"

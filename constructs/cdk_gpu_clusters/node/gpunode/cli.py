@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -13,12 +14,14 @@ from . import jobs, paths
 from .boot.boot import boot
 from .boot.stages import stages_of
 from .checks.verify import as_json, as_table, checks_of, verify, worst
+from .cores import keep_off_job_cores
 from .cuda import add_cuda
 from .drain import watch_for_end
 from .events import Events
 from .lustre import add_lustre_efa
 from .metrics.collect import measure
-from .node import AwsError, this_node
+from .node import AwsError, Node, this_node
+from .nvml import session
 from .reporting import event_reporter, evidence_reporter
 from .shipping import ship
 from .status import add_status
@@ -65,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--json", action="store_true", help="also print the record")
     command.set_defaults(run=_metrics)
     command = commands.add_parser("ship", help="send recorded events and metrics to CloudWatch Logs")
+    command.add_argument("--measure", action="store_true", help="measure this node first, as `metrics` does")
     command.set_defaults(run=_ship)
     for add in (add_status, add_peers, add_run, add_nccl_test, add_lustre_efa, add_cuda):
         add(commands)
@@ -96,8 +100,14 @@ def _watch(given: argparse.Namespace) -> int:
     node = this_node()
     if not node.instance_id:
         return _without_identity()
+    keep_off_job_cores()
+    session.enable()
     mode = Mode.DRY_RUN if given.dry_run else mode_of(node)
-    return watch(node, Events(node.instance_id), checks_of(node), mode)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        return watch(node, Events(node.instance_id), checks_of(node), mode)
+    finally:
+        session.wait()  # a call of the driver is not interrupted
 
 
 def _drain(_: argparse.Namespace) -> int:
@@ -115,9 +125,28 @@ def _metrics(given: argparse.Namespace) -> int:
     return 0
 
 
-def _ship(_: argparse.Namespace) -> int:
+def _ship(given: argparse.Namespace) -> int:
     jobs.remove_ended()
     node = this_node()
+    if given.measure:
+        keep_off_job_cores()
+        session.enable()
+        _measure(node)
+    try:
+        return _ship_records(node)
+    finally:
+        # A process that ends while it uses the driver would be killed in the middle of a call.
+        session.wait()
+
+
+def _measure(node: Node) -> None:
+    try:
+        measure(node)
+    except Exception as fault:  # noqa: BLE001 - what cannot be measured must not keep the rest from being sent
+        sys.stderr.write(f"not measured: {type(fault).__name__}: {fault}\n")
+
+
+def _ship_records(node: Node) -> int:
     if not node.instance_id:
         return _without_identity()
     try:

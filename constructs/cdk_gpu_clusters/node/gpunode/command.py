@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 # Most programs end at once. The others are polled less often.
@@ -21,8 +22,12 @@ _KILL_SECONDS = 0.5
 # Far more than any program prints that is read here: `nvidia-smi -q -x` of eight GPUs has less than 1 MiB.
 _LONGEST_BYTES = 16 * 1024 * 1024
 
-# Children that could not be killed, by their command lines. Starting the same again would only add to them.
+# Children that could not be killed, by their command lines, and slow clients of a driver, by their names. Starting the
+# same again would only add to them.
 _stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
+
+# Clients of drivers. A slow one gets no signal, since that can freeze a GPU (NVIDIA/dcgm-exporter issue 84).
+_DRIVER_CLIENTS = ("nvidia-smi", "dcgmi", "neuron-ls", "fi_info")
 
 #: Statuses of programs that did not exit by themselves, numbered like coreutils' `timeout` and shells. STUCK is ours.
 NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT, STUCK = 127, 126, 124, 125
@@ -64,7 +69,9 @@ class Outcome:
         return " ".join(f"{self.errors[:4000]} {self.output[:4000]}".split())[:400]
 
 
-def run(*arguments: str, timeout_seconds: float = 20, environment: Mapping[str, str] | None = None) -> Outcome:
+def run(
+    *arguments: str, timeout_seconds: float = 20, environment: Mapping[str, str] | None = None, client: str = ""
+) -> Outcome:
     """Run a program to its end, or to the deadline, in the locale C: its output is never translated.
 
     A child in uninterruptible sleep survives SIGKILL, and `subprocess.run(timeout=...)` would wait for it without end.
@@ -72,9 +79,15 @@ def run(*arguments: str, timeout_seconds: float = 20, environment: Mapping[str, 
 
     Args:
         environment: Variables in addition to those of this process.
+        client: A name for a client of a driver; nvidia-smi and other known ones need none. A slow client gets no
+            signal: it is left alone, and no other of that name is started while it runs.
     """
-    if _is_stuck(arguments):
-        return Outcome(STUCK, "", f"{arguments[0]} is still stuck in the kernel")
+    client = client or next((name for name in _DRIVER_CLIENTS if Path(arguments[0]).name == name), "")
+    key = (client,) if client else arguments
+    left = _left_child(key)
+    if left is not None:
+        status = STUCK if not client or is_uninterruptible(left) else TIMED_OUT
+        return Outcome(status, "", f"{arguments[0]} is still {'stuck in the kernel' if status == STUCK else 'running'}")
     with closing(_Captured()) as output, closing(_Captured()) as errors:
         try:
             child = subprocess.Popen(
@@ -89,9 +102,9 @@ def run(*arguments: str, timeout_seconds: float = 20, environment: Mapping[str, 
             return Outcome(NOT_FOUND, "", f"not found: {arguments[0]}")
         except (OSError, ValueError) as fault:
             return Outcome(NOT_EXECUTABLE, "", f"{arguments[0]}: {getattr(fault, 'strerror', None) or fault}")
-        status = _wait(child, timeout_seconds, (output, errors))
-        if status == STUCK:
-            _stuck[arguments] = child
+        status = (_leave if client else _end)(child, timeout_seconds, (output, errors))
+        if status == STUCK or (client and child.returncode == STUCK):
+            _stuck[key] = child
         return Outcome(status, output.read(), _note(status, arguments[0], timeout_seconds) + errors.read())
 
 
@@ -123,18 +136,37 @@ class _Captured:
         return os.pread(self.file, _LONGEST_BYTES, 0).decode("utf-8", "replace")
 
 
-def _is_stuck(arguments: tuple[str, ...]) -> bool:
-    child = _stuck.get(arguments)
+def _left_child(key: tuple[str, ...]) -> int | None:
+    """The process that was left alone and still exists."""
+    child = _stuck.get(key)
     if child is None:
-        return False
+        return None
     with suppress(ChildProcessError):
         if os.waitpid(child.pid, os.WNOHANG)[0] == 0:
-            return True
-    _stuck.pop(arguments, None)
-    return False
+            return child.pid
+    _stuck.pop(key, None)
+    return None
 
 
-def _wait(child: subprocess.Popen[bytes], timeout_seconds: float, captured: Sequence[_Captured]) -> int:
+def is_uninterruptible(task: int) -> bool:
+    """Whether a process or thread waits in the kernel, where no signal reaches it (proc(5), state D)."""
+    try:
+        with open(f"/proc/{task}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - of this system
+            return file.read().rpartition(")")[2].split()[0] == "D"
+    except (OSError, IndexError):
+        return False
+
+
+def _leave(child: subprocess.Popen[bytes], timeout_seconds: float, captured: Sequence[_Captured]) -> int:
+    """Wait for a child, or leave it alone at the deadline."""
+    if _ended(child, timeout_seconds, captured):
+        return int(child.returncode)
+    child.returncode = STUCK  # or its destructor would warn of it, and wait
+    return STUCK if is_uninterruptible(child.pid) else TIMED_OUT
+
+
+def _end(child: subprocess.Popen[bytes], timeout_seconds: float, captured: Sequence[_Captured]) -> int:
+    """Wait for a child, or end it at the deadline."""
     if _ended(child, timeout_seconds, captured):
         return int(child.returncode)
     for signal_number, seconds in ((signal.SIGTERM, _TERMINATE_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):

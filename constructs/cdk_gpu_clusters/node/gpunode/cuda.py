@@ -1,7 +1,7 @@
-"""Whether CUDA starts on the MIG devices of this node.
+"""Whether CUDA starts on the GPUs and MIG devices of this node.
 
-`nvidia-smi` lists them also if it does not: after a GPU reset without a reboot, CUDA failed to initialize on A100, and
-programs went on with the CPU (Azure/AgentBaker pull request 2508).
+No counter shows it: `nvidia-smi` lists healthy GPUs while CUDA fails, after a GPU reset without a reboot
+(Azure/AgentBaker pull request 2508), or on GPUs that have not joined their fabric (NVIDIA/gpu-operator issue 2781).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from . import nvidia_smi
 from .command import Outcome, run
 
 # CUDA driver API reference: cuInit, cuDeviceGetCount, cuDevicePrimaryCtxRetain. libcuda comes with the driver, so that
-# it is on every image whose containers can use CUDA. A process sees one MIG device (CUDA_VISIBLE_DEVICES).
+# it is on every image whose containers can use CUDA. A process sees one device (CUDA_VISIBLE_DEVICES).
 _PROGRAM = """
 import ctypes, sys
 try:
@@ -39,6 +40,8 @@ must("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
 """
 _NO_LIBRARY = 77
 _SECONDS = 60
+# Each is a process that loads CUDA and takes some 300 MB of the node's memory.
+_AT_ONCE = 8
 
 #: Exit statuses of `gpunode cuda`. Not 1, with which Python itself ends if it cannot even start the command.
 STARTS, STARTS_NOT, UNDETERMINED = 0, 3, os.EX_TEMPFAIL
@@ -46,27 +49,27 @@ STARTS, STARTS_NOT, UNDETERMINED = 0, 3, os.EX_TEMPFAIL
 
 def add_cuda(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to those of `gpunode`."""
-    words = "open a CUDA context on one MIG device of each GPU"
+    words = "open a CUDA context on each GPU and MIG device"
     command = commands.add_parser("cuda", help=words, description=f"{words}. Exit status: 0 all open; 3 one does not.")
     command.set_defaults(run=_cuda)
 
 
 def _cuda(_: argparse.Namespace) -> int:
-    status, words = start_on_slices()
+    status, words = start_on_devices()
     sys.stdout.write(f"{words}\n")
     return status
 
 
-def start_on_slices() -> tuple[int, str]:
-    """Open a context on the first MIG device of each GPU, all at once.
+def start_on_devices() -> tuple[int, str]:
+    """Open a context on each MIG device, and on each GPU that is not split; several at once.
 
     Returns:
         STARTS, STARTS_NOT or UNDETERMINED, and what was seen.
     """
-    devices = first_slices(run("nvidia-smi", "-L", timeout_seconds=_SECONDS).output)
+    devices = devices_of(nvidia_smi.call("-L", timeout_seconds=_SECONDS).output)
     if not devices:
-        return UNDETERMINED, "nvidia-smi lists no MIG device"
-    with ThreadPoolExecutor(max_workers=len(devices)) as beside:
+        return UNDETERMINED, "nvidia-smi lists no GPU"
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as beside:
         outcomes = dict(zip(devices, beside.map(_open, devices)))
     missing = next((one for one in outcomes.values() if one.status == _NO_LIBRARY), None)
     if missing is not None:
@@ -74,24 +77,33 @@ def start_on_slices() -> tuple[int, str]:
     failed = [f"{device}: {one.words}" for device, one in outcomes.items() if not one.ok]
     if failed:
         return STARTS_NOT, f"CUDA does not start: {'; '.join(failed)}"
-    return STARTS, f"CUDA starts on a slice of {len(devices)} GPUs"
+    return STARTS, f"CUDA starts on {len(devices)} GPUs and MIG devices"
 
 
-def first_slices(listing: str) -> list[str]:
-    r"""The id of the first MIG device of each GPU that is split.
+def devices_of(listing: str) -> list[str]:
+    r"""The ids of all MIG devices, and of the GPUs that are not split.
 
     Args:
         listing: What `nvidia-smi -L` prints.
 
     Example:
-        >>> first_slices("GPU 0: A (UUID: GPU-1)\n  MIG 1g.5gb Device 0: (UUID: MIG-2)\n  MIG 2 (UUID: MIG-3)")
-        ['MIG-2']
+        >>> devices_of("GPU 0: A (UUID: GPU-1)\n  MIG 1g.5gb Device 0: (UUID: MIG-2)\nGPU 1: A (UUID: GPU-3)")
+        ['MIG-2', 'GPU-3']
     """
-    gpus = re.split(r"^GPU ", listing, flags=re.MULTILINE)
-    found = (re.search(r"^\s+MIG .*\(UUID: (MIG-[^)]+)\)", gpu, re.MULTILINE) for gpu in gpus)
-    return [one[1] for one in found if one]
+    found: list[str] = []
+    for gpu in re.split(r"^(?=GPU [0-9])", listing, flags=re.MULTILINE):
+        own = re.search(r"^GPU .*\(UUID: (GPU-[^)]+)\)", gpu)
+        slices = re.findall(r"^\s+MIG .*\(UUID: (MIG-[^)]+)\)", gpu, re.MULTILINE)
+        found += slices or ([own[1]] if own else [])
+    return found
 
 
 def _open(device: str) -> Outcome:
-    program = _PROGRAM % _NO_LIBRARY
-    return run(sys.executable, "-c", program, timeout_seconds=_SECONDS, environment={"CUDA_VISIBLE_DEVICES": device})
+    return run(
+        sys.executable,
+        "-c",
+        _PROGRAM % _NO_LIBRARY,
+        timeout_seconds=_SECONDS,
+        environment={"CUDA_VISIBLE_DEVICES": device},
+        client=f"cuda {device}",
+    )

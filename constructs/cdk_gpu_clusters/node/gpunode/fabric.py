@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import nvidia_smi, paths
 from .command import run
-from .systemd import properties_of
+from .systemd import has_processes, properties_of
 
 FABRIC_MANAGER = "nvidia-fabricmanager"
 # NVML API reference, nvmlGpuFabricState and healthSummary of nvmlGpuFabricInfo_v3.
@@ -94,6 +94,8 @@ class Manager(Enum):
 
 def manager_state() -> Manager:
     """The state of the service. One that is not enabled, or whose condition does not hold, is not needed."""
+    if has_processes(FABRIC_MANAGER):
+        return Manager.RUNS
     shown = properties_of(FABRIC_MANAGER)
     state = shown.get("ActiveState", "")
     if shown.get("LoadState") != "loaded" or shown.get("UnitFileState") not in ("enabled", "enabled-runtime"):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .command import Outcome, run
+from .nvml import session
 
 _TIMEOUT_SECONDS = 60
 # Cells of a GPU that no longer answers, seen with nvidia-smi 535 on NVIDIA's mock library. NVML's texts for
@@ -20,6 +21,12 @@ _WARNING = re.compile(r"^\s*WARNING:", re.IGNORECASE)
 _KEY = re.compile(r"[0-9]+|[0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f.]+")
 # Seen with nvidia-smi 535 and 550, with exit status 2.
 _REFUSED = re.compile(r'Field "([^"]+)" is not a valid field to query')
+
+
+def call(*arguments: str, timeout_seconds: float = _TIMEOUT_SECONDS) -> Outcome:
+    """The answer to a command line of `nvidia-smi`: by NVML if enabled, otherwise by the program."""
+    answer = session.ask(arguments, timeout_seconds)
+    return answer or run("nvidia-smi", *arguments, timeout_seconds=timeout_seconds)
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,7 @@ def query(fields: Sequence[str], *, what: str = "gpu", timeout_seconds: float = 
     key = "index" if what == "gpu" else "gpu_bus_id"
     asked = [key, *(field for field in fields if field != key)]
     while True:
-        outcome = run(
-            "nvidia-smi",
+        outcome = call(
             f"--query-{what}={','.join(asked)}",
             "--format=csv,noheader,nounits",
             timeout_seconds=timeout_seconds,
@@ -132,7 +138,7 @@ def details(display: str = "") -> Details:
     Args:
         display: One of the sections that `-d` accepts, such as `ECC`; all if empty.
     """
-    outcome = run("nvidia-smi", "-q", *(["-d", display] if display else []), timeout_seconds=_TIMEOUT_SECONDS)
+    outcome = call("-q", *(["-d", display] if display else []), timeout_seconds=_TIMEOUT_SECONDS)
     gpus: dict[str, dict[str, str]] = {}
     values: dict[str, str] = {}
     for line in outcome.output.splitlines():
@@ -146,7 +152,7 @@ def details(display: str = "") -> Details:
 
 def mig_device_count() -> int | None:
     """MIG devices that `nvidia-smi -L` lists; None if it lists no GPU."""
-    outcome = run("nvidia-smi", "-L", timeout_seconds=_TIMEOUT_SECONDS)
+    outcome = call("-L", timeout_seconds=_TIMEOUT_SECONDS)
     if not outcome.ok or not re.search(r"^GPU [0-9]+: .*\(UUID: ", outcome.output, re.MULTILINE):
         return None
     return len(re.findall(r"^\s+MIG ", outcome.output, re.MULTILINE))

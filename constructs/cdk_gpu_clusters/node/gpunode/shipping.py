@@ -14,13 +14,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from . import paths, spool
 from .command import run
 from .node import AwsError, Node
 from .spool import locked
-from .state import remember
+from .state import recall, remember
 
 #: Name of the state that holds when records were sent last, and how many.
 SHIPPED = "shipped"
@@ -160,19 +161,38 @@ def _make_stream(node: Node, where: tuple[str, ...]) -> None:
 #: Units that run before this program can, and log one JSON line for each event.
 UNITS = ("gpu-software", "gpu-mig", "gpu-scratch", "gpu-lustre")
 _TIMEOUT_SECONDS = 30
+_MEMORY = "shipping"
 
 
 def collect_journal() -> None:
-    """Spool the journal of these units since the last call; nothing if there is no journal."""
+    """Spool the journal of these units since the last call; nothing if there is no journal.
+
+    journalctl is started only if a unit has run since: each leaves its result in a file.
+    """
     try:
         cursor = paths.state_folder() / "journal.cursor"
+        results = [_changed_at(paths.state_folder() / f"{unit.partition('-')[2]}.json") for unit in UNITS]
     except OSError:
         return
+    known = {"results": results}
+    before = recall(_MEMORY)
+    # The lines of a unit may come after its result: once more in the next call.
+    if before.get("results") == results and before.get("settled"):
+        return
+    with suppress(OSError):
+        remember(_MEMORY, {**known, "settled": before.get("results") == results})
     units = [f"--unit={unit}.service" for unit in UNITS]
     options = ("--quiet", "--no-pager", "--output=json", f"--cursor-file={cursor}")
     outcome = run("journalctl", *options, *units, timeout_seconds=_TIMEOUT_SECONDS)
     for line in outcome.output.splitlines() if outcome.ok else ():
         _keep(line)
+
+
+def _changed_at(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _keep(line: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import cuda, nvidia_smi, paths
+from ..acceptance import acceptance_stages
 from ..checks.check import Result, Severity
 from ..checks.verify import checks_of, verify
 from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
@@ -40,6 +41,7 @@ def stages_of(node: Node) -> list[Stage]:
         stages.append(Stage("fabric-manager", probe_fabric, deadline_seconds=_FABRIC_SECONDS))
     if settings.number("mig_count"):
         stages.append(Stage("mig", probe_mig))
+    if kind == "gpu":
         stages.append(Stage("cuda", probe_cuda, deadline_seconds=_CUDA_SECONDS))
     if settings.number("efa_count"):
         stages.append(Stage("efa", probe_efa))
@@ -50,7 +52,7 @@ def stages_of(node: Node) -> list[Stage]:
     stages.append(Stage("containers", probe_containers))
     if checks_of(node):
         stages.append(Stage("verification", probe_health, deadline_seconds=_VERIFICATION_SECONDS))
-    return [*stages, *extra_stages()]
+    return [*stages, *acceptance_stages(node), *extra_stages()]
 
 
 def probe_gpus(node: Node) -> Verdict:
@@ -91,10 +93,10 @@ def probe_mig(node: Node) -> Verdict:
 
 
 def probe_cuda(_: Node) -> Verdict:
-    """Whether CUDA starts on a MIG device of each GPU."""
-    status, words = cuda.start_on_slices()
+    """Whether CUDA starts on each GPU and each MIG device."""
+    status, words = cuda.start_on_devices()
     if status == cuda.STARTS_NOT:
-        return Verdict.waiting(words, "reboot the node; see journalctl -u gpu-mig")
+        return Verdict.waiting(words, "reboot the node; if it stays so, replace it")
     return Verdict.ok(words)
 
 

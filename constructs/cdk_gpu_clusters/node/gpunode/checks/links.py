@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from .. import nvidia_smi, paths
-from ..command import run
 from ..devices import as_ranges, efa_devices, numa_node, pci_device
 from ..fabric import Gpu, Manager, Membership, gpus_of_fabric, has_switches, manager_state, manager_words
 from ..node import Node
@@ -71,7 +70,7 @@ _LINK_STEP_GBYTES_PER_S = 25
 def check_nvlink(node: Node) -> list[Result]:
     """Compare the links of every GPU with the number and the bandwidth of the type."""
     split = {row["index"] for row in gpu_rows(["mig.mode.current"]) if row["mig.mode.current"] == "Enabled"}
-    outcome = run("nvidia-smi", "nvlink", "--status", timeout_seconds=_TIMEOUT_SECONDS)
+    outcome = nvidia_smi.call("nvlink", "--status", timeout_seconds=_TIMEOUT_SECONDS)
     links = {gpu: found for gpu, found in _links(outcome.output).items() if found and gpu not in split}
     if not links and not split:
         raise Undetermined(f"nvidia-smi nvlink: {outcome.words or 'lists no links'}")

@@ -22,7 +22,7 @@ from .accelerators import (
 from .check import Check, Result, Severity, Undetermined
 from .links import check_fabric, check_numa, check_nvlink, check_pcie
 from .memory import check_ecc, check_row_remapping, check_sram
-from .network import check_efa, check_lustre, check_nccl_plugin
+from .network import check_efa, check_efa_provider, check_lustre, check_nccl_plugin
 
 # Above the deadline of one program that a check runs (60 s), so that a check can still name the one that hangs.
 _DEADLINE_SECONDS = 90
@@ -53,7 +53,7 @@ def checks_of(node: Node) -> dict[str, Check]:
     if kind == "neuron":
         checks.update({"neuron": check_neuron, "neuron-memory": check_neuron_memory})
     if settings.number("efa_count"):
-        checks["efa"] = check_efa
+        checks.update({"efa": check_efa, "efa-provider": check_efa_provider})
     if settings.number("efa_count") and kind == "gpu":
         checks["nccl-plugin"] = check_nccl_plugin
     if kind:

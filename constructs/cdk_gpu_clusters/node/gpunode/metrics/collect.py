@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .. import paths, spool
+from .. import nvidia_smi, paths, spool
 from ..checks.check import Severity
 from ..command import run
 from ..devices import efa_devices
@@ -154,7 +154,7 @@ def measure_gpus() -> Found:
 def measure_mig_devices() -> Found:
     """Measurements of MIG devices: their memory, and how many have processes."""
     found: Found = {MIG_MEMORY_USED: [], MIG_MEMORY_USED_PERCENT: [], MIG_DEVICES_IN_USE: []}
-    outcome = run("nvidia-smi", "-q", "-x", timeout_seconds=_TIMEOUT_SECONDS)
+    outcome = nvidia_smi.call("-q", "-x", timeout_seconds=_TIMEOUT_SECONDS)
     try:
         gpus = ET.fromstring(outcome.output).findall("gpu")  # noqa: S314 - the driver's own program
     except ET.ParseError:
@@ -202,6 +202,8 @@ _EFA = {
 # Lustre operations manual, "Monitoring Client Activity": name, samples, unit, least, most, sum.
 _LUSTRE = {"read_bytes": LUSTRE_READ, "write_bytes": LUSTRE_WRITTEN}
 _SUM = 6
+# Where Lustre 2.12 and later keep them, and older ones (lustre/llite/lproc_llite.c, ldebugfs).
+_LLITE = ("/sys/kernel/debug/lustre/llite", "/proc/fs/lustre/llite")
 
 Counters = dict[str, int]
 
@@ -215,16 +217,29 @@ def efa_counters() -> Counters:
 
 def lustre_counters() -> Counters:
     """Bytes read and written, by metric and mount."""
-    outcome = run("lctl", "get_param", "llite.*.stats", timeout_seconds=_LCTL_SECONDS)
     found: Counters = {}
+    for mount, text in _lustre_stats().items():
+        for words in map(str.split, text.splitlines()):
+            if len(words) > _SUM and words[0] in _LUSTRE:
+                with suppress(ValueError):
+                    found[f"{_LUSTRE[words[0]].name} {mount}"] = int(words[_SUM])
+    return found
+
+
+def _lustre_stats() -> dict[str, str]:
+    """The statistics of each mount, from the files that `lctl` itself reads, or by `lctl` if they are elsewhere."""
+    files = [file for place in _LLITE for file in sorted(paths.below(place).glob("*/stats"))]
+    if files:
+        return {f"llite.{file.parent.name}.stats": paths.read_text(file) for file in files}
+    found: dict[str, str] = {}
     mount = ""
+    outcome = run("lctl", "get_param", "llite.*.stats", timeout_seconds=_LCTL_SECONDS)
     for line in outcome.output.splitlines() if outcome.ok else ():
-        words = line.split()
         if line.startswith("llite."):
             mount = line.partition("=")[0]
-        elif len(words) > _SUM and words[0] in _LUSTRE:
-            with suppress(ValueError):
-                found[f"{_LUSTRE[words[0]].name} {mount}"] = int(words[_SUM])
+            found[mount] = ""
+        elif mount:
+            found[mount] += f"{line}\n"
     return found
 
 

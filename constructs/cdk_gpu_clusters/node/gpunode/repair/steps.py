@@ -17,6 +17,7 @@ from ..drain import end_work
 from ..driver_change import program_at_work
 from ..events import Events
 from ..node import Node
+from ..nvml import session
 from ..quoting import one_line
 from ..state import announced, recall
 
@@ -24,6 +25,8 @@ from ..state import announced, recall
 _WORK_SECONDS = 15
 # NVIDIA states no time for a reset. It takes seconds for a GPU, and mig-apply.sh allows two minutes.
 _RESET_SECONDS = 300
+# This process shuts NVML down two seconds after its last question.
+_RELEASE_SECONDS = 30
 _UNIT_SECONDS = 120
 # gpu-mig.service, TimeoutStartSec.
 _MIG_SECONDS = 1200
@@ -125,6 +128,8 @@ def reset_gpus() -> str:
     Returns:
         Why it failed; empty if it did not.
     """
+    if not session.wait(_RELEASE_SECONDS):
+        return "a call of this process to the GPU driver does not return"
     outcome = Outcome(0, "")
     for stopped in ((), _CLIENTS, (*_CLIENTS, _FABRIC)):
         running = [unit for unit in stopped if _is_enabled(unit)]

@@ -164,7 +164,7 @@ def _gpus() -> tuple[int, float]:
         raise CannotMeasureError(f"nvidia-smi: {'; '.join(answer.without_row) or answer.outcome.words}")
     if any(row["mig.mode.current"] == "Enabled" for row in answer.rows):
         raise CannotMeasureError("the GPUs are split (MIG), and parts of GPUs have no NVLink")
-    busy = run("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader").output.split()
+    busy = nvidia_smi.call("--query-compute-apps=pid", "--format=csv,noheader").output.split()
     if any(word.isdecimal() for word in busy):
         raise CannotMeasureError(f"GPUs are in use by {' '.join(busy)}")
     memory = [nvidia_smi.number(row["memory.total"]) or 0 for row in answer.rows]

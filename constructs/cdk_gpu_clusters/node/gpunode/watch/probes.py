@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import paths
+from .. import nvidia_smi, paths
 from ..checks.check import Check, Result, Severity, Undetermined
-from ..command import NOT_EXECUTABLE, NOT_FOUND, STUCK, run
+from ..command import NOT_EXECUTABLE, NOT_FOUND, STUCK
 from ..devices import efa_devices
 from ..driver_change import program_at_work
 from ..node import Node
@@ -67,31 +67,38 @@ class Probe:
 
 
 class _Pace(NamedTuple):
-    """How often a check runs, in polls, and how many results in a row must agree.
+    """How often a check runs, in seconds, and how many results in a row must agree.
 
     Counters and flags of the driver are reliable: two results guard against one garbled answer. A state that a person
-    may cause for a moment, by a reset of a GPU or a restart of a driver, must last a minute or longer. Expensive checks
-    run less often.
+    may cause for a moment, by a reset of a GPU or a restart of a driver, must last a minute or longer. Kernel messages
+    report the faults that cannot wait, so the driver is asked rarely: every poll of it may delay the work of a GPU
+    (NVIDIA/open-gpu-kernel-modules issue 953).
     """
 
-    every: int
+    seconds: int
     confirmations: int
 
 
 _PACES: Mapping[str, _Pace] = {
-    "gpus": _Pace(1, 6),
-    "ecc": _Pace(1, 2),
-    "row-remapping": _Pace(1, 2),
-    "clocks": _Pace(1, 6),
-    "sram": _Pace(6, 2),
-    "recovery": _Pace(6, 2),
-    "nvlink": _Pace(6, 3),
-    "fabric": _Pace(6, 3),
-    "neuron": _Pace(6, 3),
-    "neuron-memory": _Pace(1, 2),
-    "efa": _Pace(6, 3),
-    "lustre": _Pace(3, 2),
+    "gpus": _Pace(30, 3),
+    "ecc": _Pace(30, 2),
+    "row-remapping": _Pace(30, 2),
+    "clocks": _Pace(30, 3),
+    "sram": _Pace(60, 2),
+    "recovery": _Pace(60, 2),
+    "nvlink": _Pace(60, 3),
+    "fabric": _Pace(60, 3),
+    "neuron": _Pace(60, 3),
+    "neuron-memory": _Pace(10, 2),
+    "efa": _Pace(60, 3),
+    "lustre": _Pace(30, 2),
 }
+_INTERVAL_SECONDS = 10
+
+
+def _polls(node: Node, seconds: int) -> int:
+    """The number of polls in this time. Probes of the driver then run in the same poll, and open it once."""
+    return max(1, round(seconds / max(1, node.settings.number("watch_interval", _INTERVAL_SECONDS))))
 
 
 def _probe(node: Node, name: str, check: Check) -> Probe:
@@ -105,7 +112,7 @@ def _probe(node: Node, name: str, check: Check) -> Probe:
         except Undetermined as reason:
             yield Symptom(name, Severity.UNKNOWN, str(reason), pace.confirmations)
 
-    return Probe(name, take, pace.every)
+    return Probe(name, take, _polls(node, pace.seconds))
 
 
 def _symptom(result: Result, confirmations: int) -> Symptom:
@@ -114,8 +121,8 @@ def _symptom(result: Result, confirmations: int) -> Symptom:
 
 
 _TIMEOUT_SECONDS = 20
-# A minute at the default pace: the program's disk may be slow, or a person may reload the driver.
-_CONFIRMATIONS = 6
+# A minute: the program's disk may be slow, or a person may reload the driver.
+_EVERY_SECONDS, _CONFIRMATIONS = 30, 3
 # nvidia-smi without a driver, exit status 9 (seen with 535). The node passed its boot, so the driver was there.
 _NO_DRIVER = "communicate with the NVIDIA driver"
 
@@ -125,7 +132,7 @@ def probe_nvidia_smi() -> list[Symptom]:
 
     A program that is missing, slow or prints unexpected output proves nothing about the GPUs.
     """
-    outcome = run("nvidia-smi", "-L", timeout_seconds=_TIMEOUT_SECONDS)
+    outcome = nvidia_smi.call("-L", timeout_seconds=_TIMEOUT_SECONDS)
     if outcome.status == STUCK:
         return [Symptom("nvidia-smi-stuck", Severity.REBOOT, "nvidia-smi is stuck in the kernel", _CONFIRMATIONS)]
     if _NO_DRIVER in outcome.text and not program_at_work():
@@ -282,7 +289,7 @@ def probes_of(node: Node, checks: Mapping[str, Check], clock: Callable[[], float
         *(_probe(node, name, check) for name, check in checks.items() if name in _PACES),
     ]
     if node.settings.text("accelerator") == "gpu":
-        probes.append(Probe("nvidia-smi", probe_nvidia_smi))
+        probes.append(Probe("nvidia-smi", probe_nvidia_smi, _polls(node, _EVERY_SECONDS)))
     if node.settings.number("efa_count"):
         probes.append(Probe("efa-counters", EfaCounters(clock).probe))
     if node.settings.number("mounts"):
