@@ -36,18 +36,18 @@ _BEGINNINGS: Mapping[str, str] = {
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
-#: Lowest and highest value: a Spot notice comes two minutes ahead.
-_RANGES = (
-    ("actions_per_hour", 1, 1_000),
-    ("reboots_per_hour", 1, 1_000),
-    ("resets_per_hour", 1, 1_000),
-    ("repair_wait_seconds", 0, 7 * 24 * 3_600),
-    ("silence_seconds", 600, 7 * 24 * 3_600),
-    ("interval_seconds", 1, 30),
-    ("job_seconds", 1, 120),
-    ("dcgm_level", 0, 2),
-    ("all_reduce_percent", 0, 100),
-)
+#: Numbers of `NodeWatch` -> lowest and highest value. A Spot notice comes two minutes ahead.
+WATCH_RANGES: Mapping[str, tuple[int, int]] = {
+    "actions_per_hour": (1, 1_000),
+    "reboots_per_hour": (1, 1_000),
+    "resets_per_hour": (1, 1_000),
+    "repair_wait_seconds": (0, 7 * 24 * 3_600),
+    "silence_seconds": (600, 7 * 24 * 3_600),
+    "interval_seconds": (1, 30),
+    "job_seconds": (1, 120),
+    "dcgm_level": (0, 2),
+    "all_reduce_percent": (0, 100),
+}
 #: Port of `/healthz`. `gpunode/health.py` has it, too, with the reasons for its choice.
 HEALTH_PORT = 8687
 # Below 1024 are the ports of well-known services. 0 is none.
@@ -448,7 +448,7 @@ def check_watch(watch: NodeWatch) -> list[Finding]:
     """Find values that the watchdog cannot use, and invalid unit names."""
     findings = [
         WATCH.finding(cause=f"{name} is out of range", got=str(value), allowed=f"{low} to {high}", path=f"watch.{name}")
-        for name, low, high in _RANGES
+        for name, (low, high) in WATCH_RANGES.items()
         for value in [getattr(watch, name)]
         if not (isinstance(value, int) and low <= value <= high)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -19,13 +19,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, WatchMode
+from cdk_gpu_clusters.node.settings import WATCH_RANGES, FaultSeverity, NodeWatch, WatchMode
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
-from ._base import AsTuple, Environment, Name, SpecModel, Tags, Text, form_of
+from ._base import AsTuple, Environment, Line, Name, SpecModel, Tags, Text, form_of
 from .capacity import CapacitySpec, OnDemand, capacity_terms
 from .changes import NO_CHANGE, TEMPLATES, Resource, changes_with, makes, replaces, updates
 from .data import BucketName, KeyArn
@@ -126,8 +126,14 @@ def mig_layouts(texts: Sequence[str] | None) -> MigLayout | list[MigLayout] | No
 _USUAL_WATCH = NodeWatch()
 
 
+def _number(name: str, description: str) -> Any:
+    """A number of the library's settings: its default and its range are as there."""
+    low, high = WATCH_RANGES[name]
+    return Field(default=getattr(_USUAL_WATCH, name), ge=low, le=high, description=description)
+
+
 class WatchSpec(SpecModel):
-    """How the nodes are watched; what is left out is as the library has it."""
+    """How the nodes are watched and repaired; what is left out is as the library has it."""
 
     mode: Literal["on", "dry-run", "off"] = Field(
         default=_USUAL_WATCH.mode.value,
@@ -135,26 +141,33 @@ class WatchSpec(SpecModel):
     )
     acts_from: Literal["reset", "reboot", "replace"] = Field(
         default=_USUAL_WATCH.acts_from.value,
-        description="Least severe fault that takes a node out of service.",
+        description="Least severe fault that is repaired.",
     )
-    actions_per_hour: int = Field(
-        default=_USUAL_WATCH.actions_per_hour,
-        ge=1,
-        le=1000,
-        description="Nodes of the fleet that may be out of service for their health within an hour.",
+    actions_per_hour: int = _number(
+        "actions_per_hour", "Nodes of the fleet that may be taken out for good within an hour."
     )
-    interval_seconds: int = Field(
-        default=_USUAL_WATCH.interval_seconds, ge=1, le=30, description="Time from one poll to the next."
+    reboots_per_hour: int = _number("reboots_per_hour", "Nodes of the fleet that may be rebooted within an hour.")
+    resets_per_hour: int = _number("resets_per_hour", "Nodes that may have their GPUs reset within an hour.")
+    repair_wait_seconds: int = _number("repair_wait_seconds", "How long jobs may go on before a reboot ends them.")
+    silence_seconds: int = _number(
+        "silence_seconds", "How long nothing of AWS may answer before single nodes are repaired without being counted."
     )
+    maintenance: Line = Field(
+        default=_USUAL_WATCH.maintenance, description="Why no node of the fleet is repaired; empty if they are."
+    )
+    interval_seconds: int = _number("interval_seconds", "Time from one poll to the next.")
     drain_on_rebalance: bool = Field(
         default=_USUAL_WATCH.drain_on_rebalance,
         description="Whether a rebalance recommendation drains a Spot node, which may stay all the same.",
     )
-    job_seconds: int = Field(
-        default=_USUAL_WATCH.job_seconds,
-        ge=1,
-        le=120,
-        description="Time that jobs have from SIGTERM to the node's end.",
+    job_seconds: int = _number("job_seconds", "Time that jobs have from SIGTERM to the node's end.")
+    dcgm_level: int = _number(
+        "dcgm_level", "Level of DCGM's diagnostics at the boot, if the image has dcgmi; 0 for none."
+    )
+    all_reduce_percent: int = _number(
+        "all_reduce_percent",
+        "Least bus bandwidth of an all-reduce at the boot, in percent of a GPU's NVLink bandwidth in one direction, if "
+        "the image has nccl-tests; 0: it is not measured.",
     )
 
     @property

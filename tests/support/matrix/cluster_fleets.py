@@ -92,7 +92,12 @@ def _of_every_fleet(hardware: Hardware, stores: list[str]) -> Optional:
     )
     watch = st.fixed_dictionaries(
         {"mode": st.sampled_from(["on", "dry-run", "off"])},
-        optional={"actions_per_hour": st.integers(1, 1000)},
+        optional={
+            "actions_per_hour": st.integers(1, 1000),
+            "repair_wait_seconds": st.integers(0, 604_800),
+            "maintenance": st.sampled_from(["", "driver change"]),
+            "dcgm_level": st.integers(0, 2),
+        },
     )
     layouts = _layouts(hardware)
     return {

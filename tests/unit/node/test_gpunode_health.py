@@ -65,7 +65,8 @@ def test_symptoms_that_require_no_action_are_listed_once(root: Path) -> None:
 def test_node_that_ends_is_repaired_or_not_watched_may_not_work(root: Path) -> None:
     assert judged({}).state == "starting"
     assert judged(known(at=paths.uptime_seconds() - 31)).state == "late"
-    assert judged(known(Severity.RESET, repair={"rung": "reset"})).state == "repairing"
+    repairing = judged(known(Severity.RESET, repair="reset, wait: Xid 95"))
+    assert (repairing.state, repairing.reasons[0]) == ("repairing", "reset, wait: Xid 95")
     state.announce("spot-interruption")
     assert judged(known()) == Health("ending", Severity.OK, ("spot-interruption",))
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from pydantic import ValidationError
 
 from cdk_gpu_clusters.catalogue.images import OperatingSystem
 from cdk_gpu_clusters.errors import defined_rules
+from cdk_gpu_clusters.node.settings import WATCH_RANGES, NodeWatch
 from cdk_gpu_clusters.rules.capacity import CapacityKind, capacity_windows
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig import MigLayout
@@ -36,6 +39,7 @@ from cdk_gpu_clusters_stacks.spec import (
     read_cluster,
 )
 from cdk_gpu_clusters_stacks.spec import fleet as image_module
+from cdk_gpu_clusters_stacks.spec.fleet import WatchSpec
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
 from cluster_files.inference import EVERYTHING, MINIMAL, PUBLIC
 
@@ -471,3 +475,21 @@ def test_rules_of_the_cluster_file_say_where_they_come_from() -> None:
 
 def test_every_orchestrator_of_the_file_has_a_profile() -> None:
     assert get_args(ClusterSpec.model_fields["orchestrator"].annotation) == tuple(ORCHESTRATORS)
+
+
+def test_the_watchdog_of_a_file_has_the_librarys_settings_and_defaults(tmp_path: Path) -> None:
+    # systemd units and clients of the nodes belong to Python apps, which make both.
+    of_python = {"job_units", "health_port", "health_from"}
+    assert {field.name for field in fields(NodeWatch)} - of_python == set(WatchSpec.model_fields)
+    assert WatchSpec().settings == NodeWatch()
+    watch = "watch: { reboots_per_hour: 3, repair_wait_seconds: 0, maintenance: new driver, dcgm_level: 2 }"
+    found = one(tmp_path, f"instance_type: g6.xlarge, nodes: 2, {watch}").watch.settings
+    assert found == NodeWatch(reboots_per_hour=3, repair_wait_seconds=0, maintenance="new driver", dcgm_level=2)
+
+
+@pytest.mark.parametrize("name", WATCH_RANGES)
+def test_a_setting_of_the_watchdog_is_refused_outside_its_range(name: str) -> None:
+    low, high = WATCH_RANGES[name]
+    for value in (low - 1, high + 1):
+        with pytest.raises(ValidationError, match=name):
+            WatchSpec(**{name: value})

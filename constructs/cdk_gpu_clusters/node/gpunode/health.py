@@ -75,7 +75,7 @@ def assess(known: Mapping[str, Any], *, acts_from: Severity, dry_run: bool, late
         return Health("late", severity, (f"the watchdog has not polled for {age:.0f} s",))
     repair = known.get("repair")
     if repair and not dry_run:
-        return Health("repairing", severity, reasons or (_clean(str(repair)),))
+        return Health("repairing", severity, (_clean(str(repair)), *reasons)[:_MOST_REASONS])
     if severity >= acts_from and not dry_run:
         return Health("unhealthy", severity, reasons)
     return Health("ok", severity, reasons)

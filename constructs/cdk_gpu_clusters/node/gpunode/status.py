@@ -142,12 +142,16 @@ def _last_action() -> dict[str, str]:
     return {}
 
 
-def _repairs() -> list[Any]:
-    """The repairs that this instance had, as the watchdog stored them, the newest last."""
+def _repairs() -> list[dict[str, str]]:
+    """The repairs that this instance had, as the watchdog stored them, the newest last; one that goes on has no end."""
     found = _read_json("/var/lib/gpu-cluster/repairs.json") or _read_json("/run/gpu-cluster/repairs.json")
-    if isinstance(found, dict):
-        found = next((rows for rows in found.values() if isinstance(rows, list)), [])
-    return list(found[-_MOST_ROWS:]) if isinstance(found, list) else []
+    rows = [*found["past"], found["current"]] if isinstance(found, dict) else []
+    return [_repair(row) for row in rows if row][-_MOST_ROWS:]
+
+
+def _repair(row: Mapping[str, Any]) -> dict[str, str]:
+    begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row["at"]))
+    return {"begun": begun, **{name: str(row[name] or "") for name in ("rung", "step", "end", "reason")}}
 
 
 def _jobs() -> list[dict[str, Any]]:
@@ -247,7 +251,11 @@ def _plan(status: Mapping[str, Any]) -> str:
 def _action_lines(status: Mapping[str, Any]) -> list[str]:
     last = status["last_action"]
     lines = [f"last: {last['time']} {last['stage']} {last['state']}: {last['reason']}"] if last else []
-    return lines + [f"repair: {one_line(json.dumps(row), 150)}" for row in status["repairs"][-3:]]
+    return lines + [_repair_line(row) for row in status["repairs"][-3:]]
+
+
+def _repair_line(row: Mapping[str, str]) -> str:
+    return f"{row['rung']} of {row['begun']}, {row['end'] or row['step']}: {row['reason']}"
 
 
 def _ending_lines(status: Mapping[str, Any]) -> list[str]:

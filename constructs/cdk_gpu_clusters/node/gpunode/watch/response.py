@@ -149,6 +149,14 @@ class Response:
         """Whether a repair goes on, with or without symptoms that are left."""
         return self._history.current is not None and not self._dry_run
 
+    @property
+    def progress(self) -> str:
+        """The repair that goes on, for people; empty without one."""
+        repair = self._history.current
+        return (
+            f"{repair.rung.name.lower()}, {repair.step.value}: {repair.reason}" if repair and self.is_repairing else ""
+        )
+
     def respond(self, symptoms: Sequence[Symptom]) -> ResponseResult:
         """Begin a repair, or go on with it; raises nothing.
 

@@ -73,7 +73,6 @@ class Watch:
         self._acting_on: list[str] = []
         self._not_before = 0.0
         self._last_report = ""
-        self._step = "repair"
         self._polls = count()
         if response is not None:
             response.report = self._report_step
@@ -172,7 +171,6 @@ class Watch:
 
     def _report_step(self, step: str, words: str, repair: Repair) -> None:
         """Report a step of a repair, so that the log shows the walk."""
-        self._step = f"{repair.rung.name.lower()}: {step}"
         self._writer.write("repair", step, words, rung=repair.rung.name.lower(), evidence=repair.evidence)
 
     def _carry_events(self) -> None:
@@ -188,7 +186,7 @@ class Watch:
         try:
             # The time shows readers of this state that the watchdog still runs.
             at = round(paths.uptime_seconds())
-            repair = self._step if self._response is not None and self._response.is_repairing else ""
+            repair = "" if self._response is None else self._response.progress
             state = {"at": at, "sequence": self._log.sequence, "repair": repair, **self._cases.dump()}
             remember(self._memory, state)
         except OSError as fault:
