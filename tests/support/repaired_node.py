@@ -10,7 +10,8 @@ import pytest
 from cdk_gpu_clusters.node.gpunode import paths
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.repair.history import History, Repair
-from cdk_gpu_clusters.node.gpunode.repair.limit import UNCOUNTED, Silence
+from cdk_gpu_clusters.node.gpunode.repair.limit import Silence
+from cdk_gpu_clusters.node.gpunode.slots import UNCOUNTED
 from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 from cdk_gpu_clusters.node.gpunode.watch.response import NodeSteps, Response, ResponseResult, SlotsOfFleet
 from orchestrators import Willing
@@ -32,10 +33,10 @@ class Room:
     def __init__(self) -> None:
         self.free = True
 
-    def has_room(self, rung: Severity, limit: int) -> bool:
+    def has_room(self, kind: str, limit: int) -> bool:
         return self.free
 
-    def take(self, rung: Severity, limit: int) -> str:
+    def take(self, kind: str, limit: int) -> str:
         return UNCOUNTED if self.free else ""
 
 

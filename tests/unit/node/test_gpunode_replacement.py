@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from cdk_gpu_clusters.node.gpunode.boot.boot import boot
 from cdk_gpu_clusters.node.gpunode.boot.stage import Stage, Verdict
 from cdk_gpu_clusters.node.gpunode.events import Events
 from cdk_gpu_clusters.node.gpunode.node import Aws, AwsError, Metadata, Node, Settings
+from cdk_gpu_clusters.node.gpunode.slots import Slots
 
 BAD = Stage("driver", lambda _: Verdict.failed("no GPU answers"))
 GOOD = Stage("driver", lambda _: Verdict.ok("8 GPUs"))
@@ -24,7 +24,8 @@ class Cloud(Aws):
 
     def __init__(self) -> None:
         super().__init__("us-east-2")
-        self.streams: list[str] = []
+        self.now = 0.0
+        self.streams: dict[str, float] = {}
         self.ended: list[str] = []
         self.refusals: dict[str, str] = {}
 
@@ -34,16 +35,21 @@ class Cloud(Aws):
         if operation == "create-log-stream":
             if arguments[3] in self.streams:
                 raise AwsError("An error occurred (ResourceAlreadyExistsException)")
-            self.streams.append(arguments[3])
+            self.streams[arguments[3]] = self.now * 1000
+        elif operation == "describe-log-streams":
+            rows = [{"logStreamName": name, "creationTime": created} for name, created in self.streams.items()]
+            return {"logStreams": rows[::-1]}
         elif operation == "terminate-instances":
             assert (service, arguments[0]) == ("ec2", "--instance-ids")
             self.ended.append(arguments[1])
+        return None
 
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    monkeypatch.setattr(time, "gmtime", lambda: (2026, 11, 21, 9, 59, 0, 5, 325, 0))
-    return Cloud()
+    cloud = Cloud()
+    monkeypatch.setattr(Slots.__init__, "__defaults__", (lambda: cloud.now,))
+    return cloud
 
 
 def boot_node(folder: Path, cloud: Cloud, number: int, stage: Stage, **more: str) -> list[tuple[str, str]]:
@@ -69,15 +75,16 @@ def test_a_failed_node_ends_so_that_its_group_launches_another(tmp_path: Path, c
     assert cloud.ended == ["i-1"]
 
 
-def test_a_fault_of_every_launch_ends_few_nodes_in_an_hour(
-    tmp_path: Path, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_every_launch_ends_few_nodes_in_an_hour(tmp_path: Path, cloud: Cloud) -> None:
     told = [boot_node(tmp_path, cloud, number, BAD) for number in range(5)]
     assert cloud.ended == ["i-0", "i-1"]
     assert all(("replacement", "skipped") in one for one in told[2:])
-    monkeypatch.setattr(time, "gmtime", lambda: (2026, 11, 21, 10, 1, 0, 5, 325, 0))
+    cloud.now = 3599.0
     boot_node(tmp_path, cloud, 5, BAD)
-    assert cloud.ended[2:] == ["i-5"]
+    assert cloud.ended[2:] == []
+    cloud.now = 3601.0
+    boot_node(tmp_path, cloud, 6, BAD)
+    assert cloud.ended[2:] == ["i-6"]
 
 
 def test_a_node_that_was_in_service_does_not_end_itself(tmp_path: Path, cloud: Cloud) -> None:
@@ -86,7 +93,7 @@ def test_a_node_that_was_in_service_does_not_end_itself(tmp_path: Path, cloud: C
     assert cloud.ended == []
 
 
-@pytest.mark.parametrize("operation", ["create-log-stream", "terminate-instances"])
+@pytest.mark.parametrize("operation", ["describe-log-streams", "create-log-stream", "terminate-instances"])
 def test_a_node_that_cannot_count_or_end_stays_and_says_so(tmp_path: Path, cloud: Cloud, operation: str) -> None:
     cloud.refusals[operation] = "An error occurred (AccessDenied)"
     assert ("replacement", "failed") in boot_node(tmp_path, cloud, 1, BAD)
@@ -96,4 +103,4 @@ def test_a_node_that_cannot_count_or_end_stays_and_says_so(tmp_path: Path, cloud
 def test_nodes_of_other_orchestrators_leave_this_to_their_hooks(tmp_path: Path, cloud: Cloud) -> None:
     boot_node(tmp_path, cloud, 1, BAD, GPU_REPLACEMENTS="")
     assert cloud.ended == []
-    assert cloud.streams == []
+    assert cloud.streams == {}

@@ -18,7 +18,8 @@ from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.node import AwsError, Metadata, Node, Settings
 from cdk_gpu_clusters.node.gpunode.repair import history
 from cdk_gpu_clusters.node.gpunode.repair.history import History
-from cdk_gpu_clusters.node.gpunode.repair.limit import Silence, Slots
+from cdk_gpu_clusters.node.gpunode.repair.limit import Silence
+from cdk_gpu_clusters.node.gpunode.slots import Slots
 from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 from cdk_gpu_clusters.node.gpunode.watch.response import Response, ResponseOutcome
 from orchestrators import Willing

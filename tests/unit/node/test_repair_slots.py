@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.node import AwsError
-from cdk_gpu_clusters.node.gpunode.repair.limit import UNCOUNTED, Silence, Slots
+from cdk_gpu_clusters.node.gpunode.repair.limit import Silence
+from cdk_gpu_clusters.node.gpunode.slots import UNCOUNTED, Slots
 from watched_node import Clock, WatchedNode
 
 GROUP = {"log_group": "/gpu-cluster/trainers"}
-REBOOT, REPLACE = Severity.REBOOT, Severity.REPLACE
+REBOOT, REPLACE = "repairs/reboot", "repairs/replace"
 
 
 class Logs:

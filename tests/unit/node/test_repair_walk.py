@@ -231,8 +231,8 @@ def test_a_slot_that_was_taken_is_kept_over_failures_and_restarts(
 ) -> None:
     taken = []
 
-    def take(rung: Severity, limit: int) -> str:
-        taken.append((rung, limit))
+    def take(kind: str, limit: int) -> str:
+        taken.append((kind, limit))
         return f"slot-{len(taken)}"
 
     def refuse(*_: object) -> None:
@@ -245,7 +245,7 @@ def test_a_slot_that_was_taken_is_kept_over_failures_and_restarts(
             assert node.respond(REBOOT).outcome is ResponseOutcome.FAILED
             node.start()
     node.respond(REBOOT)
-    assert taken == [(Severity.REBOOT, 10)]
+    assert taken == [("repairs/reboot", 10)]
 
 
 def test_a_fault_that_ends_while_the_fleet_has_no_room_is_forgotten(node: RepairedNode) -> None:

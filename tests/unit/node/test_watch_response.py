@@ -27,13 +27,13 @@ class Slots:
 
     def __init__(self, *free: bool) -> None:
         self.free = list(free)
-        self.asked: list[tuple[Severity, int]] = []
+        self.asked: list[tuple[str, int]] = []
 
-    def has_room(self, rung: Severity, limit: int) -> bool:
+    def has_room(self, kind: str, limit: int) -> bool:
         return True
 
-    def take(self, rung: Severity, limit: int) -> str:
-        self.asked.append((rung, limit))
+    def take(self, kind: str, limit: int) -> str:
+        self.asked.append((kind, limit))
         return "slot" if not self.free or self.free.pop(0) else ""
 
 
@@ -153,7 +153,7 @@ def test_node_that_finds_no_slot_is_held_and_asks_again(fleet: Fleet) -> None:
     assert held.outcome is ResponseOutcome.HELD
     assert held.words == "the fleet may lose 3 nodes an hour, as many were begun; because of Xid 79"
     assert response.respond([XID]).outcome is ResponseOutcome.DONE
-    assert slots.asked == [(Severity.REPLACE, 3)] * 2
+    assert slots.asked == [("repairs/replace", 3)] * 2
 
 
 def test_node_keeps_its_slot_until_the_orchestrator_takes_the_action(fleet: Fleet) -> None:

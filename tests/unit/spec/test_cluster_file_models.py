@@ -492,4 +492,4 @@ def test_a_setting_of_the_watchdog_is_refused_outside_its_range(name: str) -> No
     low, high = WATCH_RANGES[name]
     for value in (low - 1, high + 1):
         with pytest.raises(ValidationError, match=name):
-            WatchSpec(**{name: value})
+            WatchSpec.model_validate({name: value})

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from . import paths
 from .events import Events
 from .node import AwsError, Node
+from .slots import Slots
 
 _LONGEST_PAUSE_SECONDS = 30
 # The API is eventually consistent: an answer without a group counts only after several tries.
@@ -189,10 +190,11 @@ def replace_failed_launch(node: Node, events: Events, report: Callable[[], None]
     budget = node.settings.number("replacements")
     if not budget:
         return
-    hour = time.strftime("%Y-%m-%dT%H", time.gmtime())
+    slots = Slots(node)
     try:
-        if not any(take_slot(node, f"replaced/{hour}/{number}") for number in range(1, budget + 1)):
-            reason = f"{budget} nodes of this group were replaced in this hour; this one stays: {_session(node)}"
+        # Another node may take a slot first; each try then sees one more.
+        if not any(slots.take("replaced", budget) for _ in range(budget)):
+            reason = f"{budget} nodes of this group were replaced within an hour; this one stays: {_session(node)}"
             events.write("replacement", "skipped", reason)
         else:
             events.write("replacement", "started", "this node ends, and its group launches another")
@@ -201,24 +203,3 @@ def replace_failed_launch(node: Node, events: Events, report: Callable[[], None]
     except AwsError as fault:
         events.write("replacement", "failed", f"{fault}; this node stays: {_session(node)}")
     report()
-
-
-_SLOT_SECONDS = 10
-
-
-def take_slot(node: Node, stream: str) -> bool:
-    """Create an empty log stream in the log group of the fleet, and return whether this node was the first.
-
-    Only one node can create a stream (CloudWatch Logs API reference, CreateLogStream: ResourceAlreadyExistsException).
-
-    Raises:
-        AwsError: If AWS does not answer, or there is no log group.
-    """
-    where = ("--log-group-name", node.settings.text("log_group"), "--log-stream-name", stream)
-    try:
-        node.aws.call("logs", "create-log-stream", *where, timeout_seconds=_SLOT_SECONDS)
-    except AwsError as fault:
-        if "ResourceAlreadyExists" in str(fault):
-            return False
-        raise
-    return True

@@ -1,8 +1,4 @@
-"""How many nodes of a fleet may be repaired within an hour, counted by all of its nodes without a coordinator.
-
-Each repair takes a slot: an empty log stream in the fleet's log group, with the next number. Only one node can create a
-stream (CloudWatch Logs API reference, CreateLogStream: ResourceAlreadyExistsException), and AWS records when it did
-(DescribeLogStreams: `creationTime`). So the count slides, and does not begin anew at a full hour.
+"""How many nodes of a fleet may be repaired within an hour, and how long a node waits for its turn.
 
 An answer that is throttled, slow, denied or missing never means that a node may act: exactly in a mass event all nodes
 ask at once. The nodes wait, for random times that grow.
@@ -17,79 +13,11 @@ from collections.abc import Callable, Mapping
 
 from ..actions.orchestrator import HOUR_SECONDS
 from ..checks.check import Severity
-from ..lifecycle import take_slot
-from ..node import AwsError, Node
 
-_TIMEOUT_SECONDS = 10
-_DIGITS = 9
 #: Limits of a fleet by severity: how many nodes may have that repair within an hour.
 Limits = Mapping[Severity, int]
-#: Slot of a node whose fleet counts none.
-UNCOUNTED = "uncounted"
 #: Slot of a node that acts although nothing has answered for long.
 SILENT = "silence"
-
-
-class Slots:
-    """The slots of a node's fleet. A fleet without a log group counts none."""
-
-    def __init__(self, node: Node, clock: Callable[[], float] = time.time) -> None:
-        """Prepare them.
-
-        Args:
-            clock: Seconds since 1970.
-        """
-        self._node, self._clock = node, clock
-        self._group = node.settings.text("log_group")
-
-    def has_room(self, rung: Severity, limit: int) -> bool:
-        """Whether fewer than the limit were taken within the last hour, by a single call.
-
-        Raises:
-            AwsError: If AWS refuses or does not answer.
-        """
-        return not self._group or self._has_room(self._latest(rung, limit), limit)
-
-    def take(self, rung: Severity, limit: int) -> str:
-        """Take the next slot, unless as many as the limit were taken within the last hour.
-
-        Of several nodes that see the same slots, one gets the next.
-
-        Returns:
-            The slot; empty if there is none for this node now.
-
-        Raises:
-            AwsError: If AWS refuses or does not answer.
-        """
-        if not self._group:
-            return UNCOUNTED
-        found = self._latest(rung, limit)
-        if not self._has_room(found, limit):
-            return ""
-        slot = f"{_prefix(rung)}{max(found, default=0) + 1:0{_DIGITS}}"
-        return slot if take_slot(self._node, slot) else ""
-
-    def _has_room(self, found: Mapping[int, float], limit: int) -> bool:
-        since = (self._clock() - HOUR_SECONDS) * 1000
-        return sum(created >= since for created in found.values()) < limit
-
-    def _latest(self, rung: Severity, limit: int) -> dict[int, float]:
-        """The last slots: number -> when it was taken, in milliseconds since 1970."""
-        prefix = _prefix(rung)
-        order = ("--order-by", "LogStreamName", "--descending", "--max-items", str(limit))
-        where = ("--log-group-name", self._group, "--log-stream-name-prefix", prefix)
-        answer = self._node.aws.call("logs", "describe-log-streams", *where, *order, timeout_seconds=_TIMEOUT_SECONDS)
-        try:
-            rows = {
-                str(row["logStreamName"])[len(prefix) :]: float(row["creationTime"]) for row in answer["logStreams"]
-            }
-        except (KeyError, TypeError, ValueError) as fault:
-            raise AwsError(f"describe-log-streams: unexpected answer: {str(answer)[:200]}") from fault
-        return {int(number): created for number, created in rows.items() if number.isdecimal()}
-
-
-def _prefix(rung: Severity) -> str:
-    return f"repairs/{rung.name.lower()}/"
 
 
 # Random times of which the longest triples up to ten minutes ("full jitter": AWS Architecture Blog, "Exponential

@@ -82,10 +82,10 @@ class NodeSteps(Protocol):
 
 
 class SlotsOfFleet(Protocol):
-    """What counts the repairs of the fleet, as `repair.limit.Slots`."""
+    """What counts the repairs of the fleet, as `slots.Slots`."""
 
-    def has_room(self, rung: Severity, limit: int) -> bool: ...
-    def take(self, rung: Severity, limit: int) -> str: ...
+    def has_room(self, kind: str, limit: int) -> bool: ...
+    def take(self, kind: str, limit: int) -> str: ...
 
 
 class _Held(Exception):
@@ -394,7 +394,7 @@ class Response:
         """
         try:
             self._count(rung, reason)
-            slot = self._slots.take(rung, self._limits[rung])
+            slot = self._slots.take(_kind(rung), self._limits[rung])
         except Exception as fault:  # noqa: BLE001 - only an answer gives room
             self._raise_unless_silent(fault, rung, reason)
             return SILENT
@@ -406,7 +406,7 @@ class Response:
     def _expect_room(self, rung: Severity, reason: str) -> None:
         """Raise _Held if the slots are known to be taken."""
         try:
-            room = self._slots.has_room(rung, self._limits[rung])
+            room = self._slots.has_room(_kind(rung), self._limits[rung])
         except Exception as fault:  # noqa: BLE001 - only an answer gives room
             self._raise_unless_silent(fault, rung, reason)
             return
@@ -464,6 +464,11 @@ class Response:
         keeping.start(keep, time.monotonic())
         kept = keeping.take(_EVIDENCE_SECONDS)
         return f"none, since it was not there within {_EVIDENCE_SECONDS:g} s" if kept is None else kept
+
+
+def _kind(rung: Severity) -> str:
+    """What the fleet counts for a repair."""
+    return f"repairs/{rung.name.lower()}"
 
 
 def _reason(symptoms: Sequence[Symptom]) -> str:

@@ -17,10 +17,11 @@ from ..events import Events
 from ..health import assess, late_seconds, serve_health
 from ..node import Node
 from ..repair.history import History
-from ..repair.limit import SILENCE_SECONDS, Silence, Slots
+from ..repair.limit import SILENCE_SECONDS, Silence
 from ..repair.steps import Steps
 from ..reporting import keep_evidence
 from ..shipping import ship
+from ..slots import Slots
 from ..state import latest, recall
 from .kernel import KernelLog, read_xids
 from .mode import Mode, memory_of
