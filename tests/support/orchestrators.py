@@ -17,6 +17,7 @@ class Willing:
     """
 
     size = 0
+    knows_jobs = True
 
     def __init__(self) -> None:
         self.out = ""

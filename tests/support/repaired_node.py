@@ -45,6 +45,7 @@ class Hardware:
 
     Attributes:
         works: What runs on it.
+        leftover: Whether that is no job.
         resets: Outcomes of the next resets: why they fail, or empty.
         checks: Outcomes of the next checks.
         done: What was done, in order.
@@ -53,6 +54,7 @@ class Hardware:
     def __init__(self, node: RepairedNode) -> None:
         self._node = node
         self.works, self.suspended, self.boot = "", "", "ready"
+        self.leftover = False
         self.resets: list[str] = []
         self.checks: list[str] = []
         self.done: list[str] = []
@@ -62,6 +64,9 @@ class Hardware:
 
     def work(self) -> str:
         return self.works or self._node.fleet.busy()
+
+    def is_leftover(self) -> bool:
+        return self.leftover
 
     def end_work(self) -> None:
         self.done.append("end-work")

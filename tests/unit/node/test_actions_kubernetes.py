@@ -271,6 +271,15 @@ def test_node_under_repair_is_held_until_it_is_released(cluster: Cluster) -> Non
     assert kubernetes.why_out() == ""
 
 
+def test_release_takes_back_what_ended_the_work(cluster: Cluster) -> None:
+    kubernetes = cluster.kubernetes()
+    kubernetes.hold(Severity.REBOOT, "Xid 95")
+    kubernetes.end_work()
+    assert {taint["effect"] for taint in cluster.node("mine")["spec"]["taints"]} == {"NoSchedule", "NoExecute"}
+    kubernetes.release()
+    assert cluster.node("mine")["spec"]["taints"] == []
+
+
 def test_cordon_of_an_operator_is_never_released(cluster: Cluster) -> None:
     cluster.edit("mine", unschedulable=True)
     kubernetes = cluster.kubernetes()

@@ -163,3 +163,25 @@ def test_mig_devices_that_nobody_can_list_are_not_missing(fabric: FabricNode, mo
     monkeypatch.setattr(stages, "unit_probe", lambda _: lambda _: Verdict.ok(""))
     fabric.tool("nvidia-smi", "echo 'Failed to initialize NVML: Unknown Error'; exit 255")
     assert probe_mig(NODE).state is State.WAITING
+
+
+def test_gpus_whose_switches_are_elsewhere_must_join(fabric: FabricNode) -> None:
+    """As of GB200 (leptonai/gpud pull request 1108)."""
+    values = {"accelerator": "gpu", "accelerator_count": "4", "nvlink": "1800", "model": "GB200"}
+    node = Node(Settings(values), Metadata(), "i-1", Aws("us-east-1"))
+    fabric.manager("failed", NOTHING_TO_DO)
+    fabric.gpus("[N/A]", count=4)
+    assert probe_fabric(node).state is State.WAITING
+    fabric.gpus("Completed", "Success", count=4)
+    assert probe_fabric(node).state is State.OK
+
+
+def test_a_fabric_manager_that_joined_gpus_is_not_restarted(
+    fabric: FabricNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fabric.switches()
+    rows = [{"fabric.state": "Completed", "fabric.status": "Success"}] * 7
+    gpu_health.install(fabric.tools, {"gpus": [*rows, {"fabric.state": "In Progress", "fabric.status": "N/A"}]})
+    monkeypatch.setattr(stages, "_JOIN_SECONDS", -1)
+    assert probe_fabric(NODE).state is State.WAITING
+    assert fabric.orders == []

@@ -79,9 +79,43 @@ SKIPPED_V3 = {"gpu_id": "0", "status": "Skip"}
 FAILED_V3 = {"gpu_id": "1", "status": "Fail", "warnings": "AER error"}
 
 
+# The words of NVIDIA/go-dcgm issue 52. DCGM gives a failed call of CUDA the severity "monitor" (dcgm_errors.c).
+CUDA = {
+    "entity_id": 0,
+    "status": "Fail",
+    "warnings": [{"error_id": 40, "error_severity": 1, "warning": "API call cuCtxCreate failed: busy or unavailable"}],
+}
+# Software.cpp of DCGM: a threshold of memory errors that was exceeded is a warning.
+THRESHOLD = {
+    "entity_id": 1,
+    "status": "Warn",
+    "warnings": [{"error_id": 97, "error_severity": 2, "warning": "SRAM threshold exceeded"}],
+}
+
+
+def summarized(*, severity: int) -> str:
+    """A report of DCGM 4 whose error belongs to no GPU, beside a test without results."""
+    warning = {"error_id": 21, "error_severity": severity, "warning": "Found driver on the denylist: nouveau"}
+    summary = {"status": "Fail", "warnings": [warning]}
+    tests = [
+        {"name": "memory", "test_summary": {"status": "Skip"}},
+        {"name": "software", "results": [{"entity_id": 0, "status": "Fail"}], "test_summary": summary},
+    ]
+    return json.dumps({"DCGM Diagnostic": {"test_categories": [{"category": "Deployment", "tests": tests}]}})
+
+
 @pytest.mark.parametrize(
     ("text", "state", "words"),
     [
+        (report(CUDA), State.FAILED, "API call cuCtxCreate failed"),
+        (report(PASS, THRESHOLD), State.FAILED, "SRAM threshold exceeded"),
+        (summarized(severity=5), State.OK, "driver on the denylist"),
+        (summarized(severity=2), State.FAILED, "driver on the denylist"),
+        (
+            report({"gpu_id": "0", "status": "Fail", "warnings": [{"warnings": "no libcuda"}]}, version=3),
+            State.FAILED,
+            "no libcuda",
+        ),
         (report(PASS), State.OK, "DCGM's diagnostics of level 1 pass"),
         (report(PASS, PERSISTENCE), State.OK, "Persistence mode for GPU 0 is disabled"),
         (
@@ -117,7 +151,7 @@ def test_dcgm_diagnostics(programs: Programs, text: str, state: State, words: st
     verdict = probe_dcgm(node())
     assert verdict.state is state
     assert words in verdict.reason
-    assert programs.calls == ["diag -r 1 -j"]
+    assert programs.calls == ["diag -r 1 -j --timeout 270"]
 
 
 def test_without_dcgm_the_node_is_not_judged(programs: Programs) -> None:
@@ -194,5 +228,7 @@ def test_slow_program_is_left_alone(programs: Programs, monkeypatch: pytest.Monk
     monkeypatch.setattr(acceptance, "_DCGM_SECONDS", {1: 0.1})
     (programs.folder / "dcgmi").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     (programs.folder / "dcgmi").chmod(0o755)
-    assert "not judged: dcgmi: dcgmi did not end within 0.1 s" in probe_dcgm(node()).reason
-    assert "dcgmi is still running" in probe_dcgm(node()).reason
+    first, second = probe_dcgm(node()), probe_dcgm(node())
+    assert (first.state, second.state) == (State.FAILED, State.FAILED), "it still runs on the GPUs"
+    assert "dcgmi did not end within 0.1 s" in first.reason
+    assert "dcgmi is still running" in second.reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -397,6 +398,7 @@ def test_gpu_without_mig_fails_the_node(node: Any, driver: str) -> None:
 
 
 def test_late_driver_is_waited_for(mig_node: MigNode) -> None:
+    mig_node.node.environment["MIG_DRIVER_WAIT"] = "60"
     mig_node.write(late=5)
     mig_node.requested("1g.5gb", count=2)
     assert mig_node.apply() == ("ok", "2 MIG devices")
@@ -466,3 +468,21 @@ def test_node_is_not_ready_while_its_gpus_are_not_split(mig_node: MigNode) -> No
     assert boot()[0] == 0
     mig_node.node.write("proc/sys/kernel/random/boot_id", "boot-2\n")
     assert boot()[1]["reason"] == "mig: gpu-mig has not finished: not started"
+
+
+def test_a_slow_nvidia_smi_gets_no_signal_and_no_second_one_is_started(mig_node: MigNode, tmp_path: Path) -> None:
+    mig_node.requested("1g.5gb", count=2)
+    log = tmp_path / "log"
+    mig_node.node.tool(
+        "nvidia-smi",
+        f"#!/bin/bash\ntrap 'echo signal >>{log}' TERM INT HUP\necho started >>{log}\n"
+        f"for _ in {{1..30}}; do /bin/sleep 0.1; done\necho ended >>{log}\n",
+    )
+    mig_node.node.environment |= {"MIG_SMI_WAIT": "1", "MIG_DRIVER_WAIT": "0"}
+    state, reason = mig_node.apply()
+    assert state == "failed"
+    assert "0 of 2 GPUs answer" in reason
+    deadline = time.monotonic() + 30
+    while "ended" not in log.read_text() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert log.read_text().split() == ["started", "ended"]

@@ -12,6 +12,7 @@ import pytest
 from cdk_gpu_clusters.node.gpunode.actions.auto_scaling import AutoScaling
 from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
 from cdk_gpu_clusters.node.gpunode.boot.stage import Stage, Verdict
+from cdk_gpu_clusters.node.gpunode.events import Events
 from cdk_gpu_clusters.node.gpunode.repair.steps import Steps, local_work, reset_gpus, why_suspended
 from watched_node import WatchedNode
 
@@ -78,6 +79,41 @@ def test_a_node_without_processes_on_its_gpus_is_idle(node: Node) -> None:
 def test_a_process_that_computes_is_work_whoever_started_it(node: Node, device: str) -> None:
     node.process(7, "python", "/dev/null", device)
     assert local_work(node.node()) == "a process on the GPUs: python (7)"
+
+
+class Jobs:
+    """An orchestrator with or without jobs on this node."""
+
+    def __init__(self, words: str = "", *, knows_jobs: bool = True) -> None:
+        self.words, self.knows_jobs = words, knows_jobs
+
+    def busy(self) -> str:
+        return self.words
+
+
+@pytest.mark.parametrize(
+    ("orchestrator", "is_leftover"),
+    [(Jobs(), True), (Jobs("pods with accelerators: ml/trainer"), False), (Jobs(knows_jobs=False), False)],
+)
+def test_a_process_is_left_over_if_the_orchestrator_knows_of_no_job(
+    node: Node, orchestrator: Any, is_leftover: bool
+) -> None:
+    node.process(7, "python", "/dev/nvidia-uvm")
+    steps = Steps(node.node(), Events("i-1"), orchestrator)
+    assert steps.is_leftover() is is_leftover
+
+
+def test_an_mps_server_without_clients_is_no_work(node: Node) -> None:
+    node.process(7, "nvidia-cuda-mps", "/dev/nvidia-uvm")
+    assert local_work(node.node()) == ""
+
+
+def test_a_reset_that_is_refused_for_another_reason_is_not_repeated(node: Node) -> None:
+    """As on a virtual machine whose hypervisor permits none."""
+    node.tool("nvidia-smi", f'#!/bin/sh\necho "nvidia-smi $*" >>{node.root}/calls\necho Unknown Error\nexit 255\n')
+    node.systemd("nvidia-fabricmanager", "nvidia-dcgm")
+    assert "Unknown Error" in reset_gpus()
+    assert node.calls == ["nvidia-smi --gpu-reset"]
 
 
 def test_a_unit_of_jobs_is_work(node: Node) -> None:

@@ -47,6 +47,36 @@ def test_a_reset_waits_for_the_job_however_long_it_runs(node: RepairedNode) -> N
     assert node.respond(RESET).outcome is ResponseOutcome.REPAIRED
 
 
+def test_a_reset_does_not_wait_for_ever_for_what_is_no_job(node: RepairedNode) -> None:
+    """Such as a process that hangs in the driver since the fault."""
+    node.hardware.works, node.hardware.leftover = "a process on the GPUs: python (7)", True
+    assert node.respond(RESET).outcome is ResponseOutcome.WAITING
+    node.now += 1799
+    assert node.respond(RESET).outcome is ResponseOutcome.WAITING
+    node.now += 1
+    assert node.respond(RESET).words == "reboots: Xid 119"
+    assert node.hardware.done == ["end-work", "reboot"]
+    reboots(node)
+    assert node.respond().outcome is ResponseOutcome.REPAIRED
+    assert node.hardware.done == ["end-work", "reboot", "check"]
+
+
+def test_a_node_whose_reset_failed_is_rebooted_even_if_the_fault_has_gone(node: RepairedNode) -> None:
+    """The reset may have restarted the fabric manager, or left the GPUs half reset."""
+    node.hardware.resets = ["In use by another client"]
+    node.room.free = False
+    node.hardware.works = ""
+    node.room.take = lambda kind, _: "" if kind == "repairs/reboot" else "slot"  # type: ignore[method-assign]
+    node.room.has_room = lambda kind, _: kind != "repairs/reboot"  # type: ignore[method-assign]
+    assert node.respond(RESET).outcome is ResponseOutcome.HELD
+    node.room = type(node.room)()
+    node.start()
+    assert node.respond().words == "reboots: In use by another client; first: Xid 119"
+    reboots(node)
+    assert node.respond().outcome is ResponseOutcome.REPAIRED
+    assert node.fleet.asked[-1] == "release"
+
+
 def test_a_reboot_waits_for_the_job_for_a_grace_and_then_ends_it(node: RepairedNode) -> None:
     node.fleet.jobs = "Slurm has gpu-1 draining"
     assert node.respond(REBOOT).outcome is ResponseOutcome.WAITING

@@ -24,11 +24,12 @@ _DCGM_LEVEL, _DCGM_DEFAULT = "dcgm_level", 1
 _ALL_REDUCE_PERCENT = "all_reduce_percent"
 
 _DCGM_SECONDS = {1: 300, 2: 600}
+_MARGIN_SECONDS = 30
 # DCGM 3, and 4.
 _REPORTS = ("DCGM GPU Diagnostic", "DCGM Diagnostic")
-# dcgm_errors.h, dcgmErrorSeverity_t: DCGM_ERROR_MONITOR and DCGM_ERROR_CONFIG, such as persistence mode that is off. A
-# GPU works despite them.
-_MINOR = (1, 5)
+# dcgm_errors.h, dcgmErrorSeverity_t. A GPU works despite a fault of its configuration, such as persistence mode that is
+# off. A warning can be a fault: an exceeded threshold of memory errors is one that isolates the GPU.
+_CONFIGURATION, _ISOLATE, _RESET = 5, 2, 6
 
 
 def acceptance_stages(node: Node) -> list[Stage]:
@@ -49,9 +50,15 @@ def probe_dcgm(node: Node) -> Verdict:
     busy = _users() if level > 1 else ""
     if busy:
         return Verdict.ok(f"not judged: {busy}")
-    outcome = run("dcgmi", "diag", "-r", str(level), "-j", timeout_seconds=_DCGM_SECONDS[level])
+    seconds = _DCGM_SECONDS[level]
+    # It ends itself before the deadline. By default the protocol of DCGM waits for hours.
+    own = ("--timeout", str(seconds - _MARGIN_SECONDS))
+    outcome = run("dcgmi", "diag", "-r", str(level), "-j", *own, timeout_seconds=seconds)
     if outcome.status == NOT_FOUND:
         return Verdict.ok("dcgmi is not installed")
+    if outcome.hung:
+        # It still runs on the GPUs (NVIDIA/DCGM issue 247).
+        return _not_passed(node, f"DCGM: {outcome.words}", "replace the node, or set dcgm_level to 0")
     results = list(_results(outcome.output))
     if not results:
         return Verdict.ok(f"not judged: dcgmi: {outcome.words or 'no report'}")
@@ -68,16 +75,24 @@ def _results(text: str) -> Iterator[tuple[str, bool]]:
         report = json.loads(text[text.index("{") :])
         categories = next(report[name]["test_categories"] for name in _REPORTS if name in report)
         rows = [
-            (str(test["name"]), row) for category in categories for test in category["tests"] for row in test["results"]
+            (str(test["name"]), row) for category in categories for test in category["tests"] for row in _rows(test)
         ]
     except (ValueError, KeyError, TypeError, StopIteration):
         return
     for name, row in rows:
-        status = str(row.get("status", "")).lower() if isinstance(row, dict) else ""
+        status = str(row.get("status", "")).lower()
         if status == "pass":
             yield "", False
         elif status in ("fail", "warn"):
-            yield _words(name, row), status == "fail" and not _is_minor(row)
+            yield _words(name, row), _is_fault(row, failed=status == "fail")
+
+
+def _rows(test: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The results of a test. DCGM 4 has errors of no GPU only in its summary."""
+    rows = [row for row in test.get("results", []) if isinstance(row, dict)]
+    summary = test.get("test_summary")
+    has_reasons = any(_warnings(row) for row in rows)
+    return [summary] if isinstance(summary, dict) and _warnings(summary) and not has_reasons else rows
 
 
 def _warnings(row: Mapping[str, Any]) -> list[Any]:
@@ -85,17 +100,22 @@ def _warnings(row: Mapping[str, Any]) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def _is_minor(row: Mapping[str, Any]) -> bool:
-    """Whether all that DCGM found in a failed test is minor. Without severities, as before DCGM 3.3, it is not."""
-    severities = [one.get("error_severity") if isinstance(one, dict) else None for one in _warnings(row)]
-    return bool(severities) and all(severity in _MINOR for severity in severities)
+def _is_fault(row: Mapping[str, Any], *, failed: bool) -> bool:
+    """Whether a GPU is not fit for work. A failure without severities, as before DCGM 3.3, shows that it is not."""
+    severities = {one.get("error_severity") if isinstance(one, dict) else None for one in _warnings(row)}
+    return severities != {_CONFIGURATION} if failed else bool(severities & {_ISOLATE, _RESET})
 
 
 def _words(name: str, row: Mapping[str, Any]) -> str:
     place = row.get("entity_id", row.get("gpu_id", row.get("gpu_ids", "")))
-    texts = [str(one.get("warning", "")) if isinstance(one, dict) else str(one) for one in _warnings(row)]
+    texts = [_warning(one) for one in _warnings(row)]
     gpu = f" of GPU {place}" if str(place) else ""
     return f"{name}{gpu}: {' '.join(' '.join(texts).split())[:200] or row.get('status')}"
+
+
+def _warning(one: object) -> str:
+    """The text of a warning; DCGM 3.3 has it under another name at level 1."""
+    return str(one.get("warning", one.get("warnings", ""))) if isinstance(one, dict) else str(one)
 
 
 # The largest message that fits into every GPU with NVSwitch, in seconds.

@@ -101,7 +101,7 @@ def _watch(given: argparse.Namespace) -> int:
     if not node.instance_id:
         return _without_identity()
     keep_off_job_cores()
-    session.enable()
+    session.enable().load()
     mode = Mode.DRY_RUN if given.dry_run else mode_of(node)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
@@ -125,18 +125,24 @@ def _metrics(given: argparse.Namespace) -> int:
     return 0
 
 
+# gpu-node-ship.timer.
+_SHIP_SECONDS = 60
+
+
 def _ship(given: argparse.Namespace) -> int:
     jobs.remove_ended()
     node = this_node()
     if given.measure:
         keep_off_job_cores()
         session.enable()
-        _measure(node)
-    try:
-        return _ship_records(node)
-    finally:
-        # A process that ends while it uses the driver would be killed in the middle of a call.
-        session.wait()
+    while True:
+        if given.measure:
+            _measure(node)
+        status = _ship_records(node)
+        # A process that ends while it uses the driver would be killed in the middle of a call. Its timer starts no
+        # second one, so it goes on in its place.
+        if session.wait(_SHIP_SECONDS):
+            return status
 
 
 def _measure(node: Node) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from . import nvidia_smi, paths
 from .command import run
+from .node import Node
 from .systemd import has_processes, properties_of
 
 FABRIC_MANAGER = "nvidia-fabricmanager"
@@ -124,6 +125,14 @@ def has_switches() -> bool:
     """
     devices = paths.below("/sys/bus/pci/devices").glob("*")
     return any(_id(device, "vendor") == "0x10de" and _id(device, "class").startswith("0x0680") for device in devices)
+
+
+def joins_elsewhere(node: Node) -> bool:
+    """Whether the switches of its GPUs are outside the node, as with GB200 and GB300: then all of them join a fabric.
+
+    leptonai/gpud pull requests 1106 and 1108 have a joined node, and one whose GPUs report no fabric.
+    """
+    return node.settings.text("model").startswith("GB") and node.settings.number("accelerator_count") > 1
 
 
 def _id(device: Path, name: str) -> str:

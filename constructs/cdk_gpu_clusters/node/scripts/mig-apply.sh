@@ -18,6 +18,9 @@ RESULT=$STATE_DIR/mig.json
 MARKER=$STATE_DIR/mig-reboot
 DRIVER_WAIT=${MIG_DRIVER_WAIT:-300}
 PATIENCE=${MIG_PATIENCE:-300}
+# A reset of eight GPUs takes longest.
+SMI_WAIT=${MIG_SMI_WAIT:-300}
+WORK=$(mktemp -d)
 # What NVIDIA's mig-parted stops before it changes the mode, as far as it runs as a unit.
 CLIENTS=(nvsm nvidia-dcgm dcgm dcgm-exporter kubelet)
 FABRIC=nvidia-fabricmanager
@@ -26,7 +29,24 @@ WANT=()
 PROFILES=''
 BOOT=$(cat "$ROOT/proc/sys/kernel/random/boot_id")
 
-smi() { timeout -k 5 120 nvidia-smi "$@" 2>&1; }
+# smi WORDS...: run nvidia-smi. A slow one is left alone, since a signal to it can freeze a GPU (NVIDIA/dcgm-exporter
+# issue 84), and no other is started after it.
+smi() {
+  local said=$WORK/$BASHPID status ended
+  if [[ -e $WORK/left ]]; then
+    echo 'nvidia-smi has not returned'
+    return 124
+  fi
+  exec {ended}< <(if nvidia-smi "$@" >"$said" 2>&1; then echo 0; else echo "$?"; fi)
+  if ! read -r -t "$SMI_WAIT" -u "$ended" status; then
+    : >"$WORK/left"
+    echo "nvidia-smi $* did not end within $SMI_WAIT s"
+    return 124
+  fi
+  exec {ended}<&-
+  cat "$said"
+  return "$status"
+}
 
 # result STATE [REASON]: to the journal, and to the file that the boot check of the node reads.
 result() {
@@ -37,6 +57,7 @@ result() {
 
 fail() {
   trap - EXIT
+  rm -rf "$WORK"
   restart_clients
   result failed "$1"
   printf 'gpu-mig: %s\n' "$1" >"$ROOT/dev/console" || true
@@ -288,3 +309,4 @@ restart_clients
 # come before this unit is known.
 if systemctl is-enabled --quiet nvidia-cdi-refresh 2>/dev/null; then systemctl start --no-block nvidia-cdi-refresh; fi
 result ok "$(smi -L | grep -c '^ *MIG ' || true) MIG devices"
+rm -rf "$WORK"

@@ -32,6 +32,7 @@ class AutoScaling:
         self._group = ""
         self._alone = 0
         self.size: int = 0
+        self.knows_jobs: bool = False
 
     def why_out(self) -> str:
         """A state such as Standby, or an existing mark."""

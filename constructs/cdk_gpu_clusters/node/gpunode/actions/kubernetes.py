@@ -44,6 +44,7 @@ class Kubernetes:
         self._cluster: Cluster = Kubectl(config) if shutil.which("kubectl") else KubeletApi(config)
         self._selector = node.settings.text("kubernetes_selector")
         self.size: int = 0
+        self.knows_jobs: bool = True
 
     def why_out(self) -> str:
         """A cordon, or a node that is being deleted."""
@@ -107,8 +108,11 @@ class Kubernetes:
         name = mine["metadata"]["name"]
         if _repair_of(mine) is Severity.OK:
             return
-        if any(taint.get("key") == TAINT for taint in mine.get("spec", {}).get("taints") or []):
-            self._taint(name, f"{TAINT}-")
+        keys = {taint.get("key") for taint in mine.get("spec", {}).get("taints") or []}
+        # The second is of a repair that ended the work of the node.
+        for key in (TAINT, ENDING_TAINT):
+            if key in keys:
+                self._taint(name, f"{key}-")
         if mine.get("spec", {}).get("unschedulable"):
             self._cluster.uncordon(name)
         condition = {

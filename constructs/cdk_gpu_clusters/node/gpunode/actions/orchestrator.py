@@ -32,9 +32,11 @@ class Orchestrator(Protocol):
 
     Attributes:
         size: Nodes of the fleet when it was last counted; 0 if that is unknown.
+        knows_jobs: Whether all jobs of the node are started by it, so that other processes are none.
     """
 
     size: int
+    knows_jobs: bool
 
     def why_out(self) -> str:
         """Why this node already gets no new work, for any reason; empty while it gets work.

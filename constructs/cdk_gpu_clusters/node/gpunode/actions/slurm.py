@@ -46,6 +46,7 @@ class Slurm:
         config = node.settings.text("slurm_conf")
         self._environment = {"SLURM_CONF": config} if config else {}
         self.size: int = 0
+        self.knows_jobs: bool = True
 
     def why_out(self) -> str:
         """Any state in which it accepts no jobs."""

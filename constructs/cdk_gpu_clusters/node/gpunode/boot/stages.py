@@ -13,7 +13,16 @@ from ..checks.check import Result, Severity
 from ..checks.verify import checks_of, verify
 from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
 from ..devices import efa_devices, efa_provider, neuron_devices
-from ..fabric import FABRIC_MANAGER, Manager, Membership, gpus_of_fabric, has_switches, manager_state, manager_words
+from ..fabric import (
+    FABRIC_MANAGER,
+    Manager,
+    Membership,
+    gpus_of_fabric,
+    has_switches,
+    joins_elsewhere,
+    manager_state,
+    manager_words,
+)
 from ..node import Node
 from ..state import recall, remember
 from ..watch.mode import Mode, mode_of
@@ -112,7 +121,7 @@ def probe_efa(node: Node) -> Verdict:
     return Verdict.ok(words)
 
 
-def probe_fabric(_: Node) -> Verdict:
+def probe_fabric(node: Node) -> Verdict:
     """Whether the GPUs have joined the fabric, or have none.
 
     The fabric manager is restarted once: it fails if it starts before the GPUs are ready for it, and succeeds later
@@ -122,13 +131,17 @@ def probe_fabric(_: Node) -> Verdict:
     if gpus is None:
         return Verdict.waiting("nvidia-smi lists no GPU")
     needed = has_switches()
-    apart = [gpu for gpu in gpus if gpu.membership in _APART]
+    missing = [Membership.NONE] if joins_elsewhere(node) else []
+    apart = [gpu for gpu in gpus if gpu.membership in (*_APART, *missing)]
     joined = [gpu for gpu in gpus if gpu.membership is Membership.JOINED]
     if not apart and (manager in (Manager.RUNS, Manager.ABSENT) or not needed):
+        if "since" in recall(_FABRIC):
+            # A repair repeats this stage after a reset, and waits anew.
+            remember(_FABRIC, {"restarted": recall(_FABRIC).get("restarted", False)})
         return Verdict.ok(f"{len(joined)} GPUs have joined the fabric" if joined else "the GPUs report no fabric")
     words = "; ".join(gpu.words for gpu in apart) or f"nvidia-fabricmanager: {manager.value}"
     if manager is not Manager.ABSENT:
-        words += _restart_once(failed=manager is Manager.FAILED)
+        words += _restart_once(failed=manager is Manager.FAILED, may_restart=not joined)
     said = manager_words()
     return Verdict.waiting(f"{words}; fabric manager: {said}" if said else words, f"journalctl -u {FABRIC_MANAGER}")
 
@@ -136,8 +149,12 @@ def probe_fabric(_: Node) -> Verdict:
 _APART = (Membership.LIMITED, Membership.JOINING, Membership.FAILED, Membership.UNREADABLE)
 
 
-def _restart_once(*, failed: bool) -> str:
-    """Restart the fabric manager if it failed or took too long, once in this boot, before any work runs."""
+def _restart_once(*, failed: bool, may_restart: bool) -> str:
+    """Restart the fabric manager if it failed or took too long, once in this boot, before any work runs.
+
+    One that has joined GPUs already is left alone: NCCL fails on them after a restart without a reset (NVIDIA/nccl
+    issue 1488).
+    """
     known, now = recall(_FABRIC), paths.uptime_seconds()
     since = known.get("since")
     if not isinstance(since, (int, float)):
@@ -145,7 +162,7 @@ def _restart_once(*, failed: bool) -> str:
         remember(_FABRIC, {"since": since})
     if known.get("restarted"):
         return "; the fabric manager was restarted"
-    if not failed and now - since < _JOIN_SECONDS:
+    if not failed and (not may_restart or now - since < _JOIN_SECONDS):
         return ""
     remember(_FABRIC, {"since": since, "restarted": True})
     run("systemctl", "restart", f"{FABRIC_MANAGER}.service", timeout_seconds=_RESTART_SECONDS)

@@ -173,7 +173,7 @@ def _requested(action: str, gpus: Sequence[str]) -> Result:
     words, severity = action.lower(), Severity.UNKNOWN
     if "reboot" in words:
         severity = Severity.REBOOT
-    elif "reset" in words or "drain" in words:
+    elif "reset" in words or "drain" in words or "imex" in words:
         severity = Severity.RESET
     found = f"the driver requests for GPU {', '.join(gpus)}: {action}"
     return Result("recovery", severity, found, "None", f"drain the node; then: {action}")

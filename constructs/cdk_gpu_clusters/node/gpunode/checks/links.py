@@ -7,7 +7,16 @@ from collections.abc import Iterator, Mapping
 
 from .. import nvidia_smi, paths
 from ..devices import as_ranges, efa_devices, numa_node, pci_device
-from ..fabric import Gpu, Manager, Membership, gpus_of_fabric, has_switches, manager_state, manager_words
+from ..fabric import (
+    Gpu,
+    Manager,
+    Membership,
+    gpus_of_fabric,
+    has_switches,
+    joins_elsewhere,
+    manager_state,
+    manager_words,
+)
 from ..node import Node
 from .check import Result, Severity, Undetermined, gpu_rows, of_all_gpus
 
@@ -142,6 +151,8 @@ def check_fabric(node: Node) -> list[Result]:
     if needed and manager in (Manager.FAILED, Manager.STARTS):
         findings.append(_manager_failure(manager))
     joined = [gpu for gpu in gpus if gpu.membership is Membership.JOINED]
+    if joins_elsewhere(node) and any(gpu.membership is Membership.NONE for gpu in gpus):
+        findings.append(Result("fabric", Severity.UNKNOWN, "GPUs report no fabric", "Completed, Success", _FABRIC_FIX))
     if not (findings or joined):
         if needed and manager is Manager.ABSENT:
             raise Undetermined("the GPUs do not report whether they joined a fabric, and no fabric manager is known")

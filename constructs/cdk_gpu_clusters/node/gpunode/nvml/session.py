@@ -52,6 +52,11 @@ class Session:
         self._library: Any = None
         self._is_open = False
 
+    def load(self) -> None:
+        """Load the library, if there is one. Loading holds all threads of this process, also if the disk hangs."""
+        with suppress(OSError):
+            self._library = self._load(LIBRARY)
+
     def ask(self, arguments: Sequence[str], timeout_seconds: float) -> Outcome | None:
         """Answer a command line of `nvidia-smi`.
 
@@ -171,7 +176,7 @@ class Session:
 _session: Session | None = None
 
 
-def enable(session: Session | None = None) -> None:
+def enable(session: Session | None = None) -> Session:
     """Let `nvidia_smi` ask NVML first, in this process.
 
     Args:
@@ -179,6 +184,7 @@ def enable(session: Session | None = None) -> None:
     """
     global _session  # noqa: PLW0603 - one for each process: two would disturb the GPUs twice
     _session = session or Session()
+    return _session
 
 
 def disable() -> None:

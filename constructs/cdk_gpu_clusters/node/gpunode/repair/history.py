@@ -72,6 +72,8 @@ class Repair:
         boot_id: The boot in which that step began.
         uptime_seconds: Uptime of that boot when the step began.
         holds: Whether this software keeps new work away from the node.
+        follows: Whether an earlier repair of the fault failed, and may have left the GPUs in any state. It is then not
+            over because the fault has gone.
         slot: Its share of the fleet's limit; empty until it has one.
         evidence: Address of the evidence; empty until it is stored.
         end: How it ended; None while it goes on.
@@ -84,6 +86,7 @@ class Repair:
     boot_id: str = ""
     uptime_seconds: float = 0.0
     holds: bool = False
+    follows: bool = False
     slot: str = ""
     evidence: str = ""
     end: End | None = None
@@ -112,13 +115,14 @@ class History:
         self.current: Repair | None = known.current
         self._version = known.version
 
-    def begin(self, rung: Severity, reason: str, *, holds: bool = False) -> Repair:
+    def begin(self, rung: Severity, reason: str, *, holds: bool = False, follows: bool = False) -> Repair:
         """Begin a repair.
 
         Args:
             holds: Whether an earlier repair already keeps new work away.
+            follows: Whether an earlier repair of the fault failed.
         """
-        begun = Repair(rung, reason[:_MOST_WORDS], self._clock(), holds=holds)
+        begun = Repair(rung, reason[:_MOST_WORDS], self._clock(), holds=holds, follows=follows)
         return self._set(replace(begun, boot_id=paths.boot_id(), uptime_seconds=paths.uptime_seconds()))
 
     def enter(self, step: Step) -> Repair:
@@ -232,6 +236,7 @@ def _repair(plain: Mapping[str, Any]) -> Repair:
         boot_id=str(known["boot_id"]),
         uptime_seconds=uptime,
         holds=bool(known["holds"]),
+        follows=bool(known["follows"]),
         slot=str(known["slot"]),
         evidence=str(known["evidence"]),
         end=None if end is None else End(end),

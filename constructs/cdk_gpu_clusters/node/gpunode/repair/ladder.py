@@ -64,12 +64,14 @@ class Facts:
     Attributes:
         wanted: The highest severity of all open faults; OK if none is left.
         work: What runs on the node; empty if it is idle.
+        is_leftover: Whether that is a process of no job.
         waited_seconds: How long it has waited.
         grace_seconds: How long jobs may go on before a reboot.
     """
 
     wanted: Severity = Severity.OK
     work: str = ""
+    is_leftover: bool = False
     waited_seconds: float = 0.0
     grace_seconds: float = 0.0
 
@@ -77,7 +79,8 @@ class Facts:
 def next_step(repair: Repair, facts: Facts) -> Step:
     """The step that follows the present one, which is done; the same one if it goes on.
 
-    A healthy job is never ended for a reset. Before a reboot it has a grace.
+    A healthy job is never ended for a reset. Before a reboot it has a grace. A process of no job, such as one in the
+    kernel that no signal ends, gets the grace before either: then the node is rebooted.
     """
     if repair.rung is Severity.REPLACE:
         return Step.TAKE_OUT
@@ -91,10 +94,10 @@ def next_step(repair: Repair, facts: Facts) -> Step:
             Step.REBOOT: Step.CHECK,
             Step.CHECK: Step.RELEASE,
         }[repair.step]
-    if facts.wanted < Severity.RESET:
+    if facts.wanted < Severity.RESET and not repair.follows:
         return Step.RELEASE
     if not facts.work:
         return action
-    if action is Step.REBOOT and facts.waited_seconds >= facts.grace_seconds:
+    if (action is Step.REBOOT or facts.is_leftover) and facts.waited_seconds >= facts.grace_seconds:
         return Step.END_WORK
     return Step.WAIT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..boot.boot import first_failure
 from ..boot.stage import Stage
 from ..boot.stages import stages_of
 from ..command import Outcome, run
+from ..cores import on_all_cores
 from ..drain import end_work
 from ..driver_change import program_at_work
 from ..events import Events
@@ -66,6 +68,14 @@ class Steps:
         """
         return local_work(self._node) or self._orchestrator.busy()
 
+    def is_leftover(self) -> bool:
+        """Whether what runs is no job, as far as an orchestrator that knows its jobs can tell.
+
+        Raises:
+            ActionError: If the orchestrator does not answer.
+        """
+        return self._orchestrator.knows_jobs and not (local_jobs(self._node) or self._orchestrator.busy())
+
     def end_work(self) -> None:
         """End the jobs as a drain does: SIGTERM, and their grace (`GPU_JOB_SECONDS`)."""
         seconds = self._node.settings.number("job_seconds", _WORK_SECONDS)
@@ -107,7 +117,8 @@ class Steps:
             Why the node is not ready; empty if it is.
         """
         until = paths.uptime_seconds() + _CHECK_SECONDS
-        reason, _ = first_failure(self._node, self._events, self._stages, until)
+        with on_all_cores():
+            reason, _ = first_failure(self._node, self._events, self._stages, until)
         return reason
 
 
@@ -115,6 +126,8 @@ class Steps:
 # (persistence daemon); NVIDIA/mig-parted stops the others before it changes the mode.
 _CLIENTS = ("nvidia-persistenced", "nvidia-dcgm", "dcgm", "dcgm-exporter", "nvsm")
 _FABRIC = "nvidia-fabricmanager"
+# "In use by another client", "is currently being used by one or more other processes".
+_IN_USE = re.compile(r"in use|being used", re.IGNORECASE)
 
 
 def reset_gpus() -> str:
@@ -124,6 +137,10 @@ def reset_gpus() -> str:
     is reset must be in the same command. On Ampere's NVSwitch systems the fabric manager must run, later ones do not
     need it (nvidia-smi's own documentation, `--gpu-reset`). On an idle node that is right for all of them. What keeps a
     GPU open makes the driver refuse: then the services that do are stopped, at last the fabric manager, too.
+
+    Only a refusal because of other clients is tried again: hypervisors refuse every reset (NVIDIA/ai-cloud-validation
+    pull request 603), and a fabric manager that starts anew without a reset leaves GPUs on which NCCL fails
+    (NVIDIA/nccl issue 1488).
 
     Returns:
         Why it failed; empty if it did not.
@@ -143,7 +160,7 @@ def reset_gpus() -> str:
                 run("systemctl", "start", unit, timeout_seconds=_UNIT_SECONDS)
         if outcome.ok:
             return ""
-        if outcome.hung:
+        if outcome.hung or not _IN_USE.search(outcome.text):
             break
     return f"nvidia-smi --gpu-reset: {outcome.words or f'status {outcome.status}'}"
 
@@ -158,7 +175,16 @@ def _is_enabled(unit: str) -> bool:
 
 _UVM, _NEURON = "/dev/nvidia-uvm", "/dev/neuron"
 # Part of the driver's or monitoring software, by name (proc(5), `comm`: 15 characters).
-_NO_WORK = ("nv-hostengine", "dcgm-exporter", "nv-fabricmanage", "nvidia-persiste", "neuron-monitor", "neuron-ls")
+# An MPS server keeps its context while no client computes.
+_NO_WORK = (
+    "nv-hostengine",
+    "dcgm-exporter",
+    "nv-fabricmanage",
+    "nvidia-persiste",
+    "nvidia-cuda-mps",
+    "neuron-monitor",
+    "neuron-ls",
+)
 
 
 def local_work(node: Node) -> str:
@@ -166,6 +192,11 @@ def local_work(node: Node) -> str:
     computing = _computing()
     if computing:
         return f"a process on the GPUs: {computing}"
+    return local_jobs(node)
+
+
+def local_jobs(node: Node) -> str:
+    """The jobs that this node knows of; empty if there are none."""
     registered = jobs.running()
     if registered:
         return f"{len(registered)} jobs of gpunode run"

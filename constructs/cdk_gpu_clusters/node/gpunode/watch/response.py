@@ -74,6 +74,7 @@ class NodeSteps(Protocol):
 
     def why_suspended(self) -> str: ...
     def work(self) -> str: ...
+    def is_leftover(self) -> bool: ...
     def end_work(self) -> None: ...
     def reset(self) -> str: ...
     def reboot(self) -> None: ...
@@ -191,7 +192,7 @@ class Response:
         if repair is not None and wanted > repair.rung:
             # It cannot mend what has appeared since.
             self._history.finish(End.CANCELLED)
-            repair = self._begin(wanted, reason, holds=repair.holds)
+            repair = self._begin(wanted, reason, holds=repair.holds, follows=repair.follows)
         elif repair is None:
             if wanted < Severity.RESET:
                 return ResponseResult(ResponseOutcome.NOT_NEEDED, "no fault is left", self._wait_seconds())
@@ -227,13 +228,13 @@ class Response:
             wanted, history.past, now=self._clock(), window_seconds=self._window, is_durable=history.is_durable
         )
 
-    def _begin(self, wanted: Severity, reason: str, *, holds: bool = False) -> Repair:
-        repair = self._history.begin(self._rung(wanted), reason, holds=holds)
+    def _begin(self, wanted: Severity, reason: str, *, holds: bool = False, follows: bool = False) -> Repair:
+        repair = self._history.begin(self._rung(wanted), reason, holds=holds, follows=follows)
         rung = self._rung(wanted)
         if rung is not repair.rung:
             # The disk did not take the record.
             self._history.finish(End.CANCELLED)
-            repair = self._history.begin(rung, reason, holds=holds)
+            repair = self._history.begin(rung, reason, holds=holds, follows=follows)
         self._tries = 0
         self.report(Step.BEGIN.value, reason, repair)
         return repair
@@ -242,7 +243,7 @@ class Response:
         """Begin the next repair, since the present one failed."""
         failed = self._history.finish(End.FAILED)
         self.report(End.FAILED.value, why, failed)
-        return self._begin(failed.rung, f"{why}; first: {failed.reason}", holds=failed.holds)
+        return self._begin(failed.rung, f"{why}; first: {failed.reason}", holds=failed.holds, follows=True)
 
     def _walk(self, repair: Repair, wanted: Severity) -> ResponseResult:
         """Take steps until one has to wait, or the repair has ended."""
@@ -263,7 +264,7 @@ class Response:
     # Each of these takes the step of its name. It returns the repair with the next step, or a result to stop with.
 
     def _take_begin(self, repair: Repair, wanted: Severity) -> Repair | ResponseResult:
-        if wanted < Severity.RESET and not repair.holds:
+        if wanted < Severity.RESET and not (repair.holds or repair.follows):
             return self._give_up("the fault has gone")
         if not repair.evidence:
             repair = self._history.change(evidence=self._evidence(repair.reason))
@@ -292,7 +293,13 @@ class Response:
             return self._give_up("someone else has changed the hold of this node")
         work = self._steps.work()
         waited = paths.uptime_seconds() - repair.uptime_seconds
-        facts = Facts(wanted=wanted, work=work, waited_seconds=waited, grace_seconds=self._grace)
+        facts = Facts(
+            wanted=wanted,
+            work=work,
+            is_leftover=bool(work) and self._steps.is_leftover(),
+            waited_seconds=waited,
+            grace_seconds=self._grace,
+        )
         if next_step(repair, facts) is Step.RELEASE:
             self._orchestrator.release()
             return self._give_up("the fault has gone")
