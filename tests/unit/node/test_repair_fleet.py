@@ -127,6 +127,9 @@ class Machine:
     def work(self) -> str:
         return ""
 
+    def is_leftover(self) -> bool:
+        return False
+
     def end_work(self) -> None:
         raise AssertionError
 

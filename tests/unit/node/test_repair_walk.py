@@ -61,15 +61,21 @@ def test_a_reset_does_not_wait_for_ever_for_what_is_no_job(node: RepairedNode) -
     assert node.hardware.done == ["end-work", "reboot", "check"]
 
 
+class OnlyResets:
+    """A fleet that has no room for a reboot now."""
+
+    def has_room(self, kind: str, limit: int) -> bool:
+        return bool(self.take(kind, limit))
+
+    def take(self, kind: str, limit: int) -> str:
+        return "slot" if kind == "repairs/reset" and limit else ""
+
+
 def test_a_node_whose_reset_failed_is_rebooted_even_if_the_fault_has_gone(node: RepairedNode) -> None:
     """The reset may have restarted the fabric manager, or left the GPUs half reset."""
     node.hardware.resets = ["In use by another client"]
-    node.room.free = False
-    node.hardware.works = ""
-    node.room.take = lambda kind, _: "" if kind == "repairs/reboot" else "slot"  # type: ignore[method-assign]
-    node.room.has_room = lambda kind, _: kind != "repairs/reboot"  # type: ignore[method-assign]
+    node.start(slots=OnlyResets())
     assert node.respond(RESET).outcome is ResponseOutcome.HELD
-    node.room = type(node.room)()
     node.start()
     assert node.respond().words == "reboots: In use by another client; first: Xid 119"
     reboots(node)
