@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ class Gpus:
 
     Attributes:
         state: What `fakes.nvidia_smi` documents; may be changed at any time.
+        after_call: Called with each command line once it is done, before the node gets the answer.
     """
 
     def __init__(self, key: str, count: int, *, directory: Path, units: Path) -> None:
         row = json.loads(_PROFILES.read_text())["gpus"].get(key, {"model": key, "profiles": []})
         self._boot_mark, self._boots = directory / "gpu-boot", 0
+        self.after_call: Callable[[str], None] = lambda _: None
         self.state: dict[str, Any] = {
             "model": row["model"], "profiles": row["profiles"], "mode_change": "now",
             "keeps_mode": key.startswith("A100"), "reset_needs": "up", "policy": "highest", "driver": "595.64", "late": 0,
@@ -45,7 +48,17 @@ class Gpus:
 
     def serve(self, listening: socket.socket) -> Server:
         """Answer the calls of `program`."""
-        return Server(listening, type("DriverCall", (Handler,), {"state": self.state}))
+        gpus = self
+
+        class DriverCall(Handler):
+            state = gpus.state
+
+            def answer(self, arguments: list[str]) -> tuple[int, str]:
+                answer = super().answer(arguments)
+                gpus.after_call(" ".join(["nvidia-smi", *arguments]))
+                return answer
+
+        return Server(listening, DriverCall)
 
     @staticmethod
     def program(address: str) -> str:

@@ -26,7 +26,7 @@ REBOOT = 133
 # Where processes have a cgroup: unified hosts, and those with systemd's own hierarchies beside the controllers'.
 _CGROUPS = [Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/systemd"), Path("/sys/fs/cgroup/unified")]
 _numbers = itertools.count(1)
-#: A node that reboots more often than this is in a loop.
+#: A node that reboots more often than this, without its power being cut, is in a loop.
 _MOST_BOOTS = 4
 # A cgroup of its own: systems that share one would end each other's services.
 _START = """
@@ -172,8 +172,8 @@ class Machine:
         return process
 
     def _keep(self, uptime_seconds: int, started: threading.Event) -> None:
-        status = REBOOT
-        while status == REBOOT and self.boots < _MOST_BOOTS:
+        status, last = REBOOT, self.boots + _MOST_BOOTS
+        while status == REBOOT and self.boots < last:
             self.boots += 1
             self.powered_on()
             with self._console.open("ab") as console:
@@ -195,11 +195,15 @@ class Machine:
             directory=self._directory,
             cgroups=" ".join(map(str, _CGROUPS)),
             network=self.network.path,
-            options=shlex.join(f"--bind={source}:{place}" for place, source in self._binds.items()),
+            options=shlex.join(self._options()),
             variables=shlex.join(f"systemd.setenv={name}={value}" for name, value in self._variables.items()),
         )
         offset = uptime_seconds - int(float(Path("/proc/uptime").read_text().split()[0]))
         return dies_with_us(script, "--time", "--boottime", str(offset))
+
+    def _options(self) -> list[str]:
+        """Options of systemd-nspawn beside those of every machine."""
+        return [f"--bind={source}:{place}" for place, source in self._binds.items()]
 
 
 def dies_with_us(script: str, *namespaces: str) -> list[str]:

@@ -41,6 +41,7 @@ class Node(Machine):
         user_data: What becomes of the launch template's user data; nothing if left out.
         binds: Files and directories of the host by their place in the machine.
         variables: Environment of all services.
+        kernel_log: Whether it has a kernel log of its own, for `kernel_says`; a container has none.
 
     Attributes:
         metadata: What its metadata service answers.
@@ -66,7 +67,9 @@ class Node(Machine):
         user_data: Callable[[str], str] = str,
         binds: Mapping[str, Path] | None = None,
         variables: Mapping[str, str] | None = None,
+        kernel_log: bool = False,
     ) -> None:
+        self._kernel_log = directory / "kmsg" if kernel_log else None
         self.fleet, self.instance_id = fleet, fleet.launching()
         self._made = ExitStack()
         network = NetworkNamespace()
@@ -98,6 +101,20 @@ class Node(Machine):
 
     def powered_on(self) -> None:
         self.gpus.power_on()
+        if self._kernel_log:
+            self._kernel_log.write_text("6,0,0,-;Linux version 6.1\n")
+
+    def kernel_says(self, message: str) -> None:
+        """Add a message to the kernel's log, which a reboot empties."""
+        assert self._kernel_log, "it has no kernel log"
+        number = len(self._kernel_log.read_text().splitlines())
+        with self._kernel_log.open("a") as log:
+            log.write(f"4,{number},{number * 1000},-;{message}\n")
+
+    def _options(self) -> list[str]:
+        # systemd would write to it.
+        log = [f"--bind-ro={self._kernel_log}:/dev/kmsg"] if self._kernel_log else []
+        return [*super()._options(), *log]
 
     def ready(self) -> dict[str, Any]:
         """The result of this boot, which has to be a good one."""

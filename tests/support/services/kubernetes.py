@@ -88,7 +88,7 @@ class Kubernetes:
 
     Attributes:
         nodes: Its nodes by name.
-        pods: The node of each pod by its namespace and name.
+        pods: The node of each pod, which has a GPU, by its namespace and name.
         disrupted: Pods with the condition `DisruptionTarget`, in the order in which they got it.
         readers: Users that RBAC lets read all nodes.
         requests: What was asked for, discovery left out.
@@ -291,7 +291,7 @@ def _pod(namespace: str, name: str, node: str) -> Json:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name},
-        "spec": {"nodeName": node},
+        "spec": {"nodeName": node, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
         "status": {"phase": "Running"},
     }
 

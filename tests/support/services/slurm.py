@@ -73,8 +73,9 @@ class Slurm:
         self._commands = [
             [program("munged", "munge"), "--foreground", "--force", *_munge_options(folder)],
             [daemons["slurmctld"], "-D"],
-            *([daemons["slurmd"], "-D", "-N", node] for node in nodes),
         ]
+        self._slurmd = daemons["slurmd"]
+        self._slurmds: dict[str, subprocess.Popen[bytes]] = {}
         self.port = 0
         self._jobs: list[Job] = []
         self._daemons = ExitStack()
@@ -95,6 +96,8 @@ class Slurm:
         (self._folder / "state").mkdir()
         for command in self._commands:
             self._start(command)
+        for node in self._nodes:
+            self._slurmds[node] = self._start([self._slurmd, "-D", "-N", node])
         self.eventually(lambda: all(self.node(node).state == "IDLE" for node in self._nodes))
         return self
 
@@ -142,6 +145,12 @@ class Slurm:
         """What an operator changes about a node."""
         self._ask("scontrol", "update", f"NodeName={node}", *changes)
 
+    def reboot(self, node: str) -> None:
+        """What a reboot of a node is to the controller: its daemon is gone, and registers with a new boot (`-b`)."""
+        self._slurmds[node].kill()
+        self._slurmds[node].wait()
+        self._slurmds[node] = self._start([self._slurmd, "-D", "-b", "-N", node])
+
     def eventually(self, look: Callable[[], object]) -> None:
         """Wait for something."""
         end = time.monotonic() + _PATIENCE_SECONDS
@@ -152,21 +161,23 @@ class Slurm:
 
     def _ask(self, command: str, *arguments: str, check: bool = True) -> str:
         return subprocess.run(
-            [self.programs / command, *arguments], env={**os.environ, **self._environment}, text=True,
+            [self.programs / command, *arguments], env={**os.environ, **self.environment}, text=True,
             check=check, capture_output=True, timeout=60, cwd=self._folder,
         ).stdout  # fmt: skip
 
     @property
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """By which its commands find it."""
         return {"SLURM_CONF": str(self.configuration)}
 
-    def _start(self, command: list[str]) -> None:
+    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
         output = self._daemons.enter_context((self._folder / f"{Path(command[0]).name}.output.log").open("ab"))
         daemon = subprocess.Popen(
-            command, env={**os.environ, **self._environment}, stdout=output, stderr=output, cwd=self._folder
+            command, env={**os.environ, **self.environment}, stdout=output, stderr=output, cwd=self._folder
         )
         self._daemons.callback(daemon.wait)
         self._daemons.callback(daemon.kill)
+        return daemon
 
 
 class Job(NamedTuple):
