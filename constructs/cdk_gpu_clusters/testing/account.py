@@ -7,6 +7,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
+from threading import Lock
 from typing import Any, Self
 
 from ._extra import optional_module
@@ -18,6 +20,15 @@ NO_SECRET = "testing"  # noqa: S105 - the engine takes any
 _TIMEOUT_SECONDS = 120
 _MOST_BYTES_IN_REQUEST = 51_200
 _STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+# Clients may be used by many threads, but a session makes them one at a time.
+# Source: Boto3 documentation, "Session", "Multithreading or multiprocessing with sessions".
+_MAKING_CLIENT = Lock()
+
+
+@cache
+def _session() -> Any:
+    """The session of every client: each new session reads botocore's models of the services again."""
+    return optional_module("boto3").Session()
 
 
 class DeployFailed(Exception):
@@ -59,10 +70,14 @@ class EmulatedAccount(ABC):
         return self._client_of(service, str(opened["access_key"]))
 
     def _client_at(self, service: str, endpoint_url: str, access_key: str = "") -> Any:
-        session = optional_module("boto3").Session(
-            aws_access_key_id=access_key or self.account, aws_secret_access_key=NO_SECRET, region_name=self.region
-        )
-        return session.client(service, endpoint_url=endpoint_url)
+        with _MAKING_CLIENT:
+            return _session().client(
+                service,
+                endpoint_url=endpoint_url,
+                region_name=self.region,
+                aws_access_key_id=access_key or self.account,
+                aws_secret_access_key=NO_SECRET,
+            )
 
     @abstractmethod
     def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
