@@ -27,6 +27,7 @@ from nodebox.repaired import (
     resets,
     step_now,
     steps,
+    wait_for_step,
 )
 
 
@@ -104,8 +105,7 @@ def test_a_repair_ends_right_whose_node_loses_its_power_in_any_of_its_steps(lab:
                 cut.expect(step, words)
             fail(node, xid)
             if not words:
-                while step_now(node) != step:
-                    time.sleep(0.02)
+                wait_for_step(node, step)
                 node.power_off()
             node.eventually(lambda: not node.is_on)
             assert step_now(node) == step

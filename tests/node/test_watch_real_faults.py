@@ -134,7 +134,10 @@ def test_child_in_uninterruptible_sleep(watchdog: WatchProgram, undo: ExitStack,
         source = watchdog.package / file
         text = source.read_text()
         assert "_TIMEOUT_SECONDS = 20" in text
-        source.write_text(text.replace("_TIMEOUT_SECONDS = 20", "_TIMEOUT_SECONDS = 1"))
+        text = text.replace("_TIMEOUT_SECONDS = 20", "_TIMEOUT_SECONDS = 1")
+        source.write_text(
+            text.replace("_EVERY_SECONDS, _CONFIRMATIONS = 30, 3", "_EVERY_SECONDS, _CONFIRMATIONS = 3, 3")
+        )
     watchdog.tool("systemctl", '#!/bin/sh\necho "$*" >>"$GPU_CLUSTER_ROOT/aws"\n[ "$1" = --no-block ]\n')
     watchdog.set(accelerator_count="0")
     with running(watchdog, undo):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +60,14 @@ def step_now(node: Node) -> str:
     """The step that is on the node's disk; empty if no repair goes on."""
     current = json.loads(node.read(f"{STATE}/repairs.json") or "{}").get("current")
     return current["step"] if current else ""
+
+
+def wait_for_step(node: Node, step: str) -> None:
+    """Wait for a step without the pauses of `Node.eventually`: a node reboots quickly."""
+    end = time.monotonic() + node.patience_seconds
+    while step_now(node) != step:
+        assert time.monotonic() < end, node.last_words()
+        time.sleep(0.02)
 
 
 def repairs(node: Node) -> list[tuple[str, str]]:
