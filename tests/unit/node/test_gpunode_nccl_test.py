@@ -254,6 +254,50 @@ def test_several_nodes_run_by_mpi_on_this_node_and_its_neighbours(
     assert call.endswith("all_reduce_perf -b 8 -e 16G -f 2 -g 1\n")
 
 
+PAIRS = """#!/bin/sh
+case "$(cat "$(echo "$@" | sed "s/.*--hostfile //; s/ .*//")")" in
+*"10.0.0.{slow}"*) speed={speed} ;;
+*) speed=480.71 ;;
+esac
+echo " 17179869184    4294967296     float     sum      -1    62542  274.69  $speed      0    62498  274.89  1.00    N/A"
+"""
+
+
+@pytest.mark.parametrize(
+    ("slow", "speed", "status", "words"),
+    [
+        ("9", "480", 0, "ok: 4 pairs have 450 GB/s and more"),
+        ("2", "90", 2, "too slow: i-2"),
+        ("2 slots=8\n10.0.0.3", "90", 2, "too slow: between i-2 and i-3"),
+    ],
+)
+def test_pairs_find_the_slow_node(
+    node: TestNode,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    slow: str,
+    speed: str,
+    status: int,
+    words: str,
+) -> None:
+    Fleet(monkeypatch, OWN, "i-1", "i-2", "i-3")
+    mpirun(node).write_text(PAIRS.format(slow=slow, speed=speed))
+    returned, table, _ = run(capsys, "--nodes", "4", "--pairs")
+    assert (returned, table.splitlines()[-1]) == (status, words)
+    assert table.splitlines()[0] == f"{OWN} i-1    480.71 GB/s"
+
+
+def test_pairs_name_what_could_not_be_measured(
+    node: TestNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Fleet(monkeypatch, OWN, "i-1", "i-2")
+    mpirun(node).write_text("#!/bin/sh\necho 'ssh: connect to host 10.0.0.1 port 22: Connection refused'; exit 1\n")
+    status, table, _ = run(capsys, "--nodes", "2", "--pairs")
+    assert status == 1
+    assert "Connection refused" in table
+    assert "needs --nodes" in run(capsys, "--pairs")[2]
+
+
 def test_what_keeps_several_nodes_from_it(
     node: TestNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

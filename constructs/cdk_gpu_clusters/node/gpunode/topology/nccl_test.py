@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -32,7 +33,8 @@ The bus bandwidth of the largest size is compared with a published one if there 
 number of nodes, and otherwise with the first that this node has recorded (--record replaces it; only root can).
 Slower by more than --tolerance percent is too slow. The default of 10 is ours; no source names a limit.
 
-Several nodes need mpirun and SSH between the nodes without a password, which the fleet does not set up.
+Several nodes need mpirun and SSH between the nodes without a password, which the fleet does not set up. With --pairs
+they are measured two by two, each with the next one, so that a slow node shows.
 
 Exit status: 0 as expected, or the first measurement; 1 it could not be measured; 2 too slow; 3 wrong results.
 """
@@ -67,6 +69,7 @@ def add_nccl_test(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add = command.add_argument
     add("--nodes", type=int, default=1, metavar="N", help="on N nodes of the fleet; on this one if left out")
+    add("--pairs", action="store_true", help="with --nodes: two by two, to find a slow node")
     add("--max-size", type=_size, metavar="SIZE", help="such as 64G; up to 16G, as memory allows, if left out")
     add("--tolerance", type=float, metavar="PERCENT", help="10 if left out")
     add("--timeout", type=float, default=1800, metavar="SECONDS", help="1800 if left out")
@@ -80,19 +83,26 @@ def nccl_test(given: argparse.Namespace) -> int:
     node = this_node()
     try:
         gpus, memory_gib = _gpus()
-        rows = _measure(node, given, gpus=gpus, max_size=given.max_size or _fitting(memory_gib))
+        max_size = given.max_size or _fitting(memory_gib)
+        if given.pairs:
+            return _test_pairs(node, given, gpus=gpus, max_size=max_size)
+        rows = _measure(node, given, gpus=gpus, max_size=max_size)
     except CannotMeasureError as reason:
         sys.stderr.write(f"gpunode nccl-test: {reason}\n")
         return _NOT_MEASURED
-    tolerance = given.tolerance
-    if tolerance is None:
-        tolerance = node.settings.number("nccl_tolerance", _TOLERANCE_PERCENT)
+    tolerance = _tolerance(node, given)
     kind = node.metadata.get("instance-type") or ""
     verdict = judge(
         rows, instance_type=kind, nodes=given.nodes, gpus=gpus, tolerance_percent=tolerance, fresh=given.record
     )
     sys.stdout.write((_as_json if given.json else _as_table)(rows, verdict) + "\n")
     return verdict.status
+
+
+def _tolerance(node: Node, given: argparse.Namespace) -> float:
+    if given.tolerance is None:
+        return node.settings.number("nccl_tolerance", _TOLERANCE_PERCENT)
+    return float(given.tolerance)
 
 
 def judge(
@@ -129,23 +139,29 @@ def judge(
 
 
 def _measure(node: Node, given: argparse.Namespace, *, gpus: int, max_size: str) -> list[Row]:
+    peers = [] if given.nodes == 1 else _first(node, given.nodes)
+    return _measure_on(peers, gpus=gpus, max_size=max_size, timeout_seconds=given.timeout)
+
+
+def _measure_on(peers: Sequence[Peer], *, gpus: int, max_size: str, timeout_seconds: float) -> list[Row]:
+    """Measure on these nodes, or on this one alone if there are none."""
     program = find_program()
     if not program:
         raise CannotMeasureError("there is no all_reduce_perf: use a Deep Learning AMI, or put it on the PATH")
     set_variables()
     # Not into this process: the linker of other programs would use it too.
     environment = {"LD_LIBRARY_PATH": library_path(program, os.environ)}
-    if given.nodes == 1:
-        outcome = run(*on_one_node(program, gpus, max_size), timeout_seconds=given.timeout, environment=environment)
+    if not peers:
+        outcome = run(*on_one_node(program, gpus, max_size), timeout_seconds=timeout_seconds, environment=environment)
         return _rows(outcome)
     mpi = find_mpi()
     if not mpi:
         raise CannotMeasureError("several nodes need mpirun, and there is none")
-    with _hosts(_first(node, given.nodes), gpus) as hosts:
+    with _hosts(peers, gpus) as hosts:
         command = on_nodes(
-            program, mpi, hosts, nodes=given.nodes, gpus=gpus, max_size=max_size, variables=list(os.environ)
+            program, mpi, hosts, nodes=len(peers), gpus=gpus, max_size=max_size, variables=list(os.environ)
         )
-        return _rows(run(*command, timeout_seconds=given.timeout, environment=environment))
+        return _rows(run(*command, timeout_seconds=timeout_seconds, environment=environment))
 
 
 def _rows(outcome: Outcome) -> list[Row]:
@@ -197,6 +213,71 @@ def _hosts(nodes: Sequence[Peer], gpus: int) -> Iterator[Path]:
         file = Path(folder) / "hosts"
         file.write_text("".join(f"{peer.private_ip} slots={gpus}\n" for peer in nodes), encoding="ascii")
         yield file
+
+
+# Two by two: a node is suspect if it is slow with both of its neighbours.
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The measurement of two nodes.
+
+    Attributes:
+        nodes: Their instance ids.
+        gbytes_per_s: Bus bandwidth of the largest size; 0 if it could not be measured.
+        fault: Why it could not, or how many values were wrong; empty if it is right.
+    """
+
+    nodes: tuple[str, str]
+    gbytes_per_s: float = 0.0
+    fault: str = ""
+
+
+def _test_pairs(node: Node, given: argparse.Namespace, *, gpus: int, max_size: str) -> int:
+    peers = _first(node, given.nodes)
+    if len(peers) < 2:
+        raise CannotMeasureError("--pairs needs --nodes with 2 or more")
+    rounds = zip(peers, [*peers[1:], *peers[:1]]) if len(peers) > 2 else [(peers[0], peers[1])]
+    pairs = []
+    for first, second in rounds:
+        names, fault, row = (first.instance_id, second.instance_id), "", Row(0, 0.0, 0)
+        try:
+            row = _measure_on([first, second], gpus=gpus, max_size=max_size, timeout_seconds=given.timeout)[-1]
+            fault = f"{row.wrong} values are wrong" if row.wrong else ""
+        except CannotMeasureError as reason:
+            fault = str(reason)
+        pairs.append(Pair(names, row.gbytes_per_s, fault))
+    size_bytes, kind = row.size_bytes, node.metadata.get("instance-type") or ""
+    published = published_baseline(kind, 2, [Row(size_bytes, 0.0, 0)])
+    expected = published.gbytes_per_s if published else statistics.median(pair.gbytes_per_s for pair in pairs)
+    least = expected * (1 - _tolerance(node, given) / 100)
+    verdict = judge_pairs(pairs, least_gbytes_per_s=least)
+    if given.json:
+        sys.stdout.write(json.dumps({"least_gbytes_per_s": least, "pairs": [asdict(pair) for pair in pairs]}) + "\n")
+    else:
+        lines = [f"{' '.join(pair.nodes)}  {pair.fault or f'{pair.gbytes_per_s:8.2f} GB/s'}" for pair in pairs]
+        sys.stdout.write("\n".join([*lines, verdict.words]) + "\n")
+    return verdict.status
+
+
+def judge_pairs(pairs: Sequence[Pair], *, least_gbytes_per_s: float) -> BandwidthVerdict:
+    """Name the nodes that are bad in all of their pairs.
+
+    Example:
+        >>> rows = [Pair(("i-1", "i-2"), 480.0), Pair(("i-2", "i-3"), 90.0), Pair(("i-3", "i-1"), 95.0)]
+        >>> judge_pairs(rows, least_gbytes_per_s=430).words
+        'too slow: i-3'
+    """
+    bad = [pair for pair in pairs if pair.fault or pair.gbytes_per_s < least_gbytes_per_s]
+    if not bad:
+        return BandwidthVerdict(_GOOD, f"ok: {len(pairs)} pairs have {least_gbytes_per_s:.0f} GB/s and more")
+    good = {name for pair in pairs if pair not in bad for name in pair.nodes}
+    suspects = sorted({name for pair in bad for name in pair.nodes} - good)
+    where = ", ".join(suspects) or "; ".join(f"between {' and '.join(pair.nodes)}" for pair in bad)
+    if all(pair.fault for pair in bad):
+        wrong = any("wrong" in pair.fault for pair in bad)
+        return BandwidthVerdict(_WRONG if wrong else _NOT_MEASURED, f"not right: {where}")
+    return BandwidthVerdict(_SLOW, f"too slow: {where}")
 
 
 def _as_table(rows: Sequence[Row], verdict: BandwidthVerdict) -> str:
