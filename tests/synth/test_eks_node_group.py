@@ -301,6 +301,9 @@ def test_the_state_machine_may_size_groups_of_its_cluster_and_no_more(site: Site
     assert not of_type(resources, "AWS::AutoScaling::ScheduledAction"), "EKS has its own"
 
 
+SESSIONS = [f"ssmmessages:{verb}{channel}Channel" for verb in ("Create", "Open") for channel in ("Control", "Data")]
+
+
 def test_the_nodes_may_join_pull_images_log_and_no_more(site: Site) -> None:
     node_group(site)
     resources = site.resources()
@@ -309,20 +312,29 @@ def test_the_nodes_may_join_pull_images_log_and_no_more(site: Site) -> None:
         for name, one in of_type(resources, "AWS::IAM::Role").items()
         if name.startswith("TrainersRole")
     ]
-    policies = {json.dumps(one).split("policy/")[1].split('"')[0] for one in role["ManagedPolicyArns"]}
+    policies = {json.dumps(one).split("policy/")[-1].split('"')[0] for one in role["ManagedPolicyArns"][1:]}
+    assert role["ManagedPolicyArns"][0] == {"Ref": next(name for name in resources if "Sessions" in name)}
     assert policies == {
-        "AmazonSSMManagedInstanceCore",
         "AmazonEKSWorkerNodePolicy",
         "AmazonEC2ContainerRegistryPullOnly",
     }
-    actions = {
-        str(statement["Action"])
+    statements = [
+        statement
         for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    actions = {
+        action
+        for one in statements
+        for action in (one["Action"] if isinstance(one["Action"], list) else [one["Action"]])
     }
     assert actions == {
+        *SESSIONS,
+        "ssm:UpdateInstanceInformation",
         "s3:GetObject",
-        "['logs:CreateLogStream', 'logs:DescribeLogStreams', 'logs:PutLogEvents']",
+        "logs:CreateLogStream",
+        "logs:DescribeLogStreams",
+        "logs:PutLogEvents",
         "ec2:TerminateInstances",
     }
 

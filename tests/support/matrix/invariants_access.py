@@ -16,7 +16,15 @@ EFA_PAGE = 'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC worklo
 _NOWHERE = "255.255.255.255/32"
 _ANYWHERE = ("0.0.0.0/0", "::/0")
 #: Actions that AWS lets nobody restrict to a resource (Service Authorization Reference).
-_WITHOUT_RESOURCE = re.compile(r"\w+:(Describe|List)\w+|ecr:GetAuthorizationToken|cloudwatch:PutMetricData")
+_WITHOUT_RESOURCE = re.compile(
+    r"\w+:(Describe|List)\w+|ecr:GetAuthorizationToken|cloudwatch:PutMetricData|ssmmessages:\w+"
+    r"|ssm:UpdateInstanceInformation"
+)
+#: AWS Systems Manager user guide, "Add Session Manager permissions to an existing IAM role".
+_SESSION_ACTIONS = {
+    "ssm:UpdateInstanceInformation",
+    *(f"ssmmessages:{verb}{channel}Channel" for verb in ("Create", "Open") for channel in ("Control", "Data")),
+}
 PEERS = (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId"))
 
 
@@ -113,8 +121,11 @@ def sessions_not_keys(nodes: Nodes) -> Iterator[str]:
     principals = [each.get("Principal") for each in role["AssumeRolePolicyDocument"]["Statement"]]
     if principals != [{"Service": "ec2.amazonaws.com"}]:
         yield f"the role trusts {principals}"
-    if "AmazonSSMManagedInstanceCore" not in json.dumps(role.get("ManagedPolicyArns", [])):
-        yield "no AmazonSSMManagedInstanceCore"
+    allowed = {action for _, statement in nodes.statements(nodes.role) for action in statement["Action"]}
+    if not _SESSION_ACTIONS <= allowed:
+        yield f"no {sorted(_SESSION_ACTIONS - allowed)}"
+    if "AmazonSSMManagedInstanceCore" in json.dumps(role.get("ManagedPolicyArns", [])):
+        yield "it may read every parameter of the account"
 
 
 def _names_group(resource: Json, group: Place) -> bool:
