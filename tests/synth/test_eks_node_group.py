@@ -218,18 +218,18 @@ def test_without_a_fabric_the_nodes_have_a_group_of_their_own(site: Site) -> Non
     ]
 
 
-def test_pods_reach_the_metadata_service_one_hop_away(site: Site) -> None:
+def test_pods_cannot_take_the_role_of_their_node(site: Site) -> None:
     node_group(site)
     assert launched(site.resources())["MetadataOptions"] == {
         "HttpEndpoint": "enabled",
         "HttpTokens": "required",
-        "HttpPutResponseHopLimit": 2,
+        "HttpPutResponseHopLimit": 1,
     }
 
 
-def test_pods_are_kept_from_the_role_of_their_node_on_request(site: Site) -> None:
-    node_group(site, metadata_hop_limit=1)
-    assert launched(site.resources())["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+def test_pods_reach_the_metadata_service_on_request(site: Site) -> None:
+    node_group(site, metadata_hop_limit=2)
+    assert launched(site.resources())["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
 
 
 def test_nodes_join_the_groups_of_the_present_nodes_of_a_cluster(site: Site) -> None:

@@ -310,6 +310,6 @@ def test_a_template_for_self_managed_nodes_names_its_image(site: Site) -> None:
     )
     GpuLaunchTemplate(site.stack, "With", image=image, instance_profile=profile, **options)
     data = only(site.resources(), "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
-    assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
+    assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
     assert data["ImageId"]
     assert data["IamInstanceProfile"]

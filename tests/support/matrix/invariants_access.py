@@ -96,15 +96,14 @@ def way_out(nodes: Nodes) -> Iterator[str]:
         yield "no group lets IP traffic out"
 
 
-@invariant("imdsv2-only", 'AWS EC2 user guide, "Instance metadata options"; EKS: pods are one hop further')
+@invariant("imdsv2-only", 'AWS EC2 user guide, "Instance metadata options"; EKS best practices guide, IAM: one hop')
 def imdsv2_only(nodes: Nodes) -> Iterator[str]:
-    """Instance metadata answers to tokens only, and no further than the instance (Kubernetes: than a pod)."""
+    """Instance metadata answers to tokens only, and no further than the instance: no pod gets its role."""
     options = nodes.data.get("MetadataOptions", {})
     if (options.get("HttpEndpoint"), options.get("HttpTokens")) != ("enabled", "required"):
         yield f"metadata {options}"
-    hops = 2 if nodes.asked.orchestrator.startswith("eks-") else 1
-    if options.get("HttpPutResponseHopLimit") != hops:
-        yield f"hop limit {options.get('HttpPutResponseHopLimit')}, not {hops}"
+    if options.get("HttpPutResponseHopLimit") != 1:
+        yield f"hop limit {options.get('HttpPutResponseHopLimit')}, not 1"
 
 
 @invariant("sessions-not-keys", 'AWS Systems Manager user guide, "Session Manager": no SSH key, no open port')
