@@ -14,7 +14,7 @@ from constructs import Construct, IConstruct
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import cached_per_construct, stack_of
 from cdk_gpu_clusters._template import Resource, allow, managed_policy
-from cdk_gpu_clusters.compute.node_records import NodeEvidence
+from cdk_gpu_clusters.compute.node_records import NodeEvidence, accept_records, logging_statements
 
 # AWS Systems Manager user guide, "Add Session Manager permissions to an existing IAM role", and the action by which the
 # agent registers its node. AmazonSSMManagedInstanceCore adds Run Command, and all
@@ -92,7 +92,7 @@ def profile_resource(role_name: str) -> Resource:
 
 
 def permissions_resource(
-    *, group_arn: str, log_group_arn: str, role_name: str, evidence: Sequence[Mapping[str, Any]] = ()
+    *, group_arn: str, logging: Sequence[Mapping[str, Any]], role_name: str, evidence: Sequence[Mapping[str, Any]] = ()
 ) -> Resource:
     """What lets the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
 
@@ -101,14 +101,14 @@ def permissions_resource(
 
     Args:
         group_arn: The ARNs that the Auto Scaling group can have.
-        log_group_arn: Log group of the fleet.
+        logging: What lets its nodes log.
         role_name: Role of the nodes.
         evidence: What lets its nodes leave evidence.
     """
     statements = [
         allow(group_arn, *_OWN_GROUP),
         allow("*", *_PEERS),
-        allow(log_group_arn, "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
+        *logging,
         *evidence,
     ]
     policy = managed_policy(role_name, statements)
@@ -149,13 +149,9 @@ def allow_node(
         evidence: Where they leave evidence, if anywhere.
         statements: What else they may do.
     """
-    document = iam.PolicyDocument.from_json({"Statement": [*_logging(log_group, evidence), *statements]})
+    bundles = [] if evidence is None else evidence.statements()
+    logging = logging_statements(scope, log_group)
+    document = iam.PolicyDocument.from_json({"Statement": [*logging, *bundles, *statements]})
     policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
-    if evidence is not None:
-        evidence.accept_at(policy)
+    accept_records(policy, log_group, evidence)
     return policy
-
-
-def _logging(log_group: logs.ILogGroup, evidence: NodeEvidence | None) -> list[dict[str, Any]]:
-    own = allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
-    return [own, *([] if evidence is None else evidence.statements())]

@@ -121,7 +121,7 @@ def sessions_not_keys(nodes: Nodes) -> Iterator[str]:
     if principals != [{"Service": "ec2.amazonaws.com"}]:
         yield f"the role trusts {principals}"
     allowed = {action for _, statement in nodes.statements(nodes.role) for action in statement["Action"]}
-    if not _SESSION_ACTIONS <= allowed:
+    if not allowed >= _SESSION_ACTIONS:
         yield f"no {sorted(_SESSION_ACTIONS - allowed)}"
     if "AmazonSSMManagedInstanceCore" in json.dumps(role.get("ManagedPolicyArns", [])):
         yield "it may read every parameter of the account"
