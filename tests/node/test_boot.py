@@ -13,7 +13,7 @@ from nodebox.lab import Lab, fleet
 from stack_fixtures import Site
 
 STAGES = [
-    "driver", "fabric-manager", "cuda", "efa", "limits", "user-data", "containers", "verification", "dcgm", "hook"
+    "metadata", "driver", "fabric-manager", "cuda", "efa", "limits", "user-data", "containers", "verification", "dcgm", "hook"
 ]  # fmt: skip
 L4 = {"gpu": "L4", "gpu_count": 1}
 

@@ -139,6 +139,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
             inspection_seconds=inspection_seconds(self, plan, alarms),
+            metadata_users=options.get("metadata_users", ()),
         )
         user_data, asset = write_node(self, plan, request)
         self.node_asset: NodeAsset = asset

@@ -160,7 +160,7 @@ def _make_stream(node: Node, where: tuple[str, ...]) -> None:
 
 
 #: Units that run before this program can, and log one JSON line for each event.
-UNITS = ("gpu-software", "gpu-mig", "gpu-scratch", "gpu-lustre")
+UNITS = ("gpu-software", "gpu-mig", "gpu-metadata", "gpu-scratch", "gpu-lustre")
 _TIMEOUT_SECONDS = 30
 _MEMORY = "shipping"
 
