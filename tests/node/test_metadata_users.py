@@ -59,8 +59,8 @@ class Machine:
 
 def _network() -> subprocess.Popen[bytes]:
     process = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-    ours = os.readlink("/proc/self/ns/net")
-    while os.readlink(f"/proc/{process.pid}/ns/net") == ours:
+    ours = Path("/proc/self/ns/net").readlink()
+    while Path(f"/proc/{process.pid}/ns/net").readlink() == ours:
         time.sleep(0.01)
     return process
 
