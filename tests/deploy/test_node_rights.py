@@ -1,6 +1,6 @@
 """What the credentials of one node may do, asked of the emulated IAM: every action of the services that a cluster touches.
 
-The actions are those of the service authorization reference (`tools/write_iam_actions.py`). Each is tried on what does not
+The actions are those of the service authorization reference (`tools/refresh_iam_actions.py`). Each is tried on what does not
 belong to the node: a peer, another fleet, the account. moto's evaluation of policies is asked, too.
 """
 

