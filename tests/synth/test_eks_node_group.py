@@ -339,7 +339,7 @@ def test_the_nodes_may_join_pull_images_log_and_no_more(site: Site) -> None:
     }
 
 
-def test_a_node_that_fails_its_first_boot_may_end_nodes_of_its_group_alone(site: Site) -> None:
+def test_a_node_that_fails_its_first_boot_may_end_itself_alone(site: Site) -> None:
     made = node_group(site)
     resources = site.resources()
     [end] = [
@@ -348,6 +348,8 @@ def test_a_node_that_fails_its_first_boot_may_end_nodes_of_its_group_alone(site:
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
         if statement["Action"] == "ec2:TerminateInstances"
     ]
+    [caller] = end["Condition"]["ArnEquals"].values()
+    assert json.dumps(caller).endswith(':instance/${ec2:InstanceID}"]]}'), "no other node of its group"
     tags = end["Condition"]["StringEquals"]
     assert tags == {"aws:ResourceTag/eks:cluster-name": "research", "aws:ResourceTag/Name": made.fleet_path}
     # The launch template gives nodes that name, and EKS the name of the cluster.

@@ -95,18 +95,20 @@ class NodeAsset(ClusterConstruct):
     def allow_earlier(self, scope: Construct, role: iam.IRole) -> iam.ManagedPolicy:
         """Let nodes read what this object was at earlier deployments: those whose launch template still names it.
 
-        They read objects whose names end like this one's, and no other asset.
+        They read software of nodes without files of their own, and their own, and no other asset.
 
         Args:
             scope: The nodes' construct.
             role: Their role.
         """
-        keys = _DIGEST.sub("*", self.object_key)
-        place = f"arn:{partition_of(stack_of(self))}:s3:::{self.bucket_name}/{keys}"
-        statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": place}
+        prefix = _DIGEST.split(self.object_key)[0]
+        ends = (_EXTENSION, _own_extension(scope))
+        bucket = f"arn:{partition_of(stack_of(self))}:s3:::{self.bucket_name}"
+        places = [f"{bucket}/{prefix}*{end}" for end in ends]
+        statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": places}
         document = iam.PolicyDocument.from_json({"Statement": [statement]})
         policy = iam.ManagedPolicy(scope, "EarlierSoftware", roles=[role], document=document)
-        _EARLIER.at(policy, named_resource(policy, place))
+        _EARLIER.at(policy, *(named_resource(policy, place) for place in places))
         return policy
 
     def _asset(self, content: bytes, file_extension: str) -> s3_assets.Asset:
@@ -156,5 +158,8 @@ def write_node(scope: Construct, plan: FleetPlan, node: NodeRequest) -> tuple[st
 def _asset(scope: Construct, files: Sequence[NodeFile]) -> NodeAsset:
     if all(file.early for file in files):
         return node_software(stack_of(scope))
-    own = hashlib.sha256(path_of(scope).encode()).hexdigest()[:16]
-    return NodeAsset(scope, "Software", content=software_archive(files), file_extension=f"{_EXTENSION}-{own}")
+    return NodeAsset(scope, "Software", content=software_archive(files), file_extension=_own_extension(scope))
+
+
+def _own_extension(scope: Construct) -> str:
+    return f"{_EXTENSION}-{hashlib.sha256(path_of(scope).encode()).hexdigest()[:16]}"
