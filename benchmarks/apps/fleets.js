@@ -98,7 +98,7 @@ class Reservation extends Construct {
 }
 
 class Fleet extends Construct {
-  constructor(scope, id, { fabric, placementGroup, software, texts }) {
+  constructor(scope, id, { fabric, placementGroup, sessions, software, texts }) {
     super(scope, id);
     const logGroup = new logs.LogGroup(this, "Logs", {
       retention: logs.RetentionDays.ONE_MONTH,
@@ -106,7 +106,7 @@ class Fleet extends Construct {
     });
     const role = new iam.Role(this, "Role", {
       assumedBy: new iam.ServicePrincipal("ec2.amazonaws.com"),
-      managedPolicies: [iam.ManagedPolicy.fromAwsManagedPolicyName("AmazonSSMManagedInstanceCore"), software],
+      managedPolicies: [sessions, software],
     });
     const template = this.#launchTemplate({ fabric, placementGroup, role, logGroup, texts });
     const group = this.#group(template);
@@ -530,6 +530,20 @@ function main() {
     const software = new iam.ManagedPolicy(new Construct(stack, "GpuNodeSoftware"), "Read", {
       document: iam.PolicyDocument.fromJson(recipe.shared.GpuNodeSoftwareRead.Properties.PolicyDocument),
     });
+    const sessions = new iam.ManagedPolicy(stack, "GpuNodeSessions", {
+      statements: [
+        new iam.PolicyStatement({
+          actions: [
+            "ssmmessages:CreateControlChannel",
+            "ssmmessages:CreateDataChannel",
+            "ssmmessages:OpenControlChannel",
+            "ssmmessages:OpenDataChannel",
+            "ssm:UpdateInstanceInformation",
+          ],
+          resources: ["*"],
+        }),
+      ],
+    });
     const maker = new ReservationFunction(stack, "ReservationFunction", {
       policy: recipe.shared.ReservationFunctionPolicy.Properties.PolicyDocument,
       code: recipe.shared.ReservationFunction.Properties.Code.ZipFile,
@@ -540,7 +554,7 @@ function main() {
         strategy: ec2.PlacementGroupStrategy.CLUSTER,
       });
       new Reservation(stack, `Reservation${suffix}`, placementGroup, maker.arn);
-      new Fleet(stack, `Fleet${suffix}`, { fabric, placementGroup, software, texts: texts(stack) });
+      new Fleet(stack, `Fleet${suffix}`, { fabric, placementGroup, sessions, software, texts: texts(stack) });
     }
   }
   app.synth();

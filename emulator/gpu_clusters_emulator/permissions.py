@@ -12,6 +12,7 @@ of resources are not.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -130,8 +131,17 @@ def _context(world: World, caller: Caller, resource: str) -> dict[str, Any]:
         made |= {f"aws:resourcetag/{key}".lower(): value, f"{service}:resourcetag/{key}".lower(): value}
     if any(one.id == caller.session for one in world.instances()):
         arn = world.arn("ec2", f"instance/{caller.session}")
-        made |= {"ec2:sourceinstancearn": arn, "aws:ec2instancesourcevpc": ""}
+        address = private_address(caller.session)
+        made |= {"ec2:sourceinstancearn": arn, "aws:ec2instancesourceprivateipv4": address}
+    if ":instance/" in resource:
+        made["ec2:instanceid"] = resource.rpartition("/")[2]
     return made
+
+
+def private_address(instance_id: str) -> str:
+    """The private address of an instance: one that no other instance is likely to have."""
+    first, second, third = hashlib.sha256(instance_id.encode()).digest()[:3]
+    return f"10.{first}.{second}.{third}"
 
 
 def _tags(world: World, arn: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from nodebox.lab import Lab, fleet
 from stack_fixtures import Site
 
 STAGES = [
-    "driver", "fabric-manager", "cuda", "efa", "limits", "user-data", "containers", "verification", "dcgm", "hook"
+    "metadata", "driver", "fabric-manager", "cuda", "efa", "limits", "user-data", "containers", "verification", "dcgm", "hook"
 ]  # fmt: skip
 L4 = {"gpu": "L4", "gpu_count": 1}
 
@@ -25,7 +25,7 @@ def test_a_healthy_node_goes_into_service_and_stays_there_over_a_reboot(lab: Lab
         assert node.ready()["first_boot"] is True
         node.in_service()
         logged = node.eventually(lambda: node.fleet.logged(node.instance_id))
-        assert [one["stage"] for one in logged if one["state"] == "ok"] == ["software", *STAGES]
+        assert [one["stage"] for one in logged if one["state"] == "ok"] == ["software", "metadata", *STAGES]
         assert [one["state"] for one in logged if one["stage"] == "node"] == ["started", "ready"]
         limits = node.run("systemctl show --property=LimitMEMLOCK gpu-node-boot slurmd").stdout.split()
         assert limits == ["LimitMEMLOCK=infinity"] * 2

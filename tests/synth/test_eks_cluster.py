@@ -249,7 +249,7 @@ def test_the_template_of_system_nodes_is_closed(resources: Resources) -> None:
     data = only(resources, TEMPLATE)["LaunchTemplateData"]
     assert data["InstanceType"] == "m7i.large"
     assert data["MetadataOptions"]["HttpTokens"] == "required"
-    assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
+    assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
     assert data["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
     [interface] = data["NetworkInterfaces"]
     [cluster_key] = of_type(resources, CLUSTER)

@@ -218,18 +218,18 @@ def test_without_a_fabric_the_nodes_have_a_group_of_their_own(site: Site) -> Non
     ]
 
 
-def test_pods_reach_the_metadata_service_one_hop_away(site: Site) -> None:
+def test_pods_cannot_take_the_role_of_their_node(site: Site) -> None:
     node_group(site)
     assert launched(site.resources())["MetadataOptions"] == {
         "HttpEndpoint": "enabled",
         "HttpTokens": "required",
-        "HttpPutResponseHopLimit": 2,
+        "HttpPutResponseHopLimit": 1,
     }
 
 
-def test_pods_are_kept_from_the_role_of_their_node_on_request(site: Site) -> None:
-    node_group(site, metadata_hop_limit=1)
-    assert launched(site.resources())["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+def test_pods_reach_the_metadata_service_on_request(site: Site) -> None:
+    node_group(site, metadata_hop_limit=2)
+    assert launched(site.resources())["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
 
 
 def test_nodes_join_the_groups_of_the_present_nodes_of_a_cluster(site: Site) -> None:
@@ -301,6 +301,9 @@ def test_the_state_machine_may_size_groups_of_its_cluster_and_no_more(site: Site
     assert not of_type(resources, "AWS::AutoScaling::ScheduledAction"), "EKS has its own"
 
 
+SESSIONS = [f"ssmmessages:{verb}{channel}Channel" for verb in ("Create", "Open") for channel in ("Control", "Data")]
+
+
 def test_the_nodes_may_join_pull_images_log_and_no_more(site: Site) -> None:
     node_group(site)
     resources = site.resources()
@@ -309,25 +312,34 @@ def test_the_nodes_may_join_pull_images_log_and_no_more(site: Site) -> None:
         for name, one in of_type(resources, "AWS::IAM::Role").items()
         if name.startswith("TrainersRole")
     ]
-    policies = {json.dumps(one).split("policy/")[1].split('"')[0] for one in role["ManagedPolicyArns"]}
+    policies = {json.dumps(one).split("policy/")[-1].split('"')[0] for one in role["ManagedPolicyArns"][1:]}
+    assert role["ManagedPolicyArns"][0] == {"Ref": next(name for name in resources if "Sessions" in name)}
     assert policies == {
-        "AmazonSSMManagedInstanceCore",
         "AmazonEKSWorkerNodePolicy",
         "AmazonEC2ContainerRegistryPullOnly",
     }
-    actions = {
-        str(statement["Action"])
+    statements = [
+        statement
         for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    actions = {
+        action
+        for one in statements
+        for action in (one["Action"] if isinstance(one["Action"], list) else [one["Action"]])
     }
     assert actions == {
+        *SESSIONS,
+        "ssm:UpdateInstanceInformation",
         "s3:GetObject",
-        "['logs:CreateLogStream', 'logs:DescribeLogStreams', 'logs:PutLogEvents']",
+        "logs:CreateLogStream",
+        "logs:DescribeLogStreams",
+        "logs:PutLogEvents",
         "ec2:TerminateInstances",
     }
 
 
-def test_a_node_that_fails_its_first_boot_may_end_nodes_of_its_group_alone(site: Site) -> None:
+def test_a_node_that_fails_its_first_boot_may_end_itself_alone(site: Site) -> None:
     made = node_group(site)
     resources = site.resources()
     [end] = [
@@ -336,6 +348,8 @@ def test_a_node_that_fails_its_first_boot_may_end_nodes_of_its_group_alone(site:
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
         if statement["Action"] == "ec2:TerminateInstances"
     ]
+    [caller] = end["Condition"]["ArnEquals"].values()
+    assert json.dumps(caller).endswith(':instance/${ec2:InstanceID}"]]}'), "no other node of its group"
     tags = end["Condition"]["StringEquals"]
     assert tags == {"aws:ResourceTag/eks:cluster-name": "research", "aws:ResourceTag/Name": made.fleet_path}
     # The launch template gives nodes that name, and EKS the name of the cluster.

@@ -175,12 +175,12 @@ def test_a_group_that_keeps_its_template_keeps_what_the_template_names(make_site
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
         if statement["Action"] == "s3:GetObject"
     ]
-    assert any("/*.tar" in resource for resource in reads), "and may read its software"
+    assert any('/*.gpunode"' in one and re.search(r"/\*\.gpunode-\w{16}\"", one) for one in reads), "and its software"
 
 
 def test_a_group_that_follows_its_template_reads_no_other_software(make_site: SiteFactory) -> None:
     resources = synthesized(make_site, {"update_policy": UpdatePolicy.ROLLING})
-    assert "/*.tar" not in json.dumps(of_type(resources, "AWS::IAM::ManagedPolicy"))
+    assert "/*.gpunode" not in json.dumps(of_type(resources, "AWS::IAM::ManagedPolicy"))
 
 
 def test_another_name_of_a_stack_or_sibling_changes_nothing(make_site: SiteFactory) -> None:

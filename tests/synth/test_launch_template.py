@@ -232,7 +232,7 @@ def test_eks_managed_groups_forbid_what_they_choose_themselves(site: Site, fabri
     data = data_of(site)
     for forbidden in ("IamInstanceProfile", "InstanceMarketOptions", "ImageId"):
         assert forbidden not in data
-    assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
+    assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
     assert not any("SubnetId" in entry for entry in data["NetworkInterfaces"])
 
 

@@ -194,13 +194,14 @@ def test_a_changed_file_is_another_object_and_another_version_of_the_same_templa
     assert {before[key]["Type"] for key in before if before[key] != after[key]} == {TEMPLATE, POLICY}
 
 
-def test_fleets_with_the_same_files_share_one_object(site: Site) -> None:
+def test_fleets_with_the_same_files_have_an_object_each(site: Site) -> None:
     files = [NodeFile(path="/etc/app.conf", text="a", early=False)]
     first, second = (fleet(site.stack, site.vpc, name, node_files=files) for name in ("First", "Second"))
     directory = site.app.synth().directory
-    (asset,) = assets(directory).values()
-    assert [one["objectKey"] for one in asset["destinations"].values()] == [first.node_asset.object_key]
-    assert first.node_asset.object_key == second.node_asset.object_key
+    keys = {one["objectKey"] for asset in assets(directory).values() for one in asset["destinations"].values()}
+    assert keys == {first.node_asset.object_key, second.node_asset.object_key}
+    assert first.node_asset.sha256 == second.node_asset.sha256
+    assert len(keys) == 2, "the end of its name limits who reads it"
 
 
 def test_other_fleets_of_the_app_change_neither_the_choice_nor_the_template(make_site: SiteFactory) -> None:

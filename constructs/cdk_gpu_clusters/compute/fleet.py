@@ -34,7 +34,7 @@ from cdk_gpu_clusters.compute.launch_stop import launch_alarm_name
 from cdk_gpu_clusters.compute.launch_template import FleetLaunchTemplate, GpuLaunchTemplate
 from cdk_gpu_clusters.compute.metrics import FleetMetrics
 from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
-from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
+from cdk_gpu_clusters.compute.node_records import accept_records, evidence_of, logging_statements, node_log_group
 from cdk_gpu_clusters.compute.node_role import NodeRole, grant_before
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
 from cdk_gpu_clusters.fleet.plan import FleetPlan
@@ -139,6 +139,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
             inspection_seconds=inspection_seconds(self, plan, alarms),
+            metadata_users=options.get("metadata_users", ()),
         )
         user_data, asset = write_node(self, plan, request)
         self.node_asset: NodeAsset = asset
@@ -173,7 +174,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             ),
             launch_template=launch_template,
             role_name=self.role.role_name,
-            log_group_arn=self.log_group.log_group_arn,
+            logging=logging_statements(self, self.log_group),
             log_key_arn=None if log_key is None else log_key.key_arn,
             evidence=[] if evidence is None else evidence.statements(),
             alarms=alarms,
@@ -183,8 +184,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         if (updates := update_policy(parts.group)) is not None:
             self.cfn_auto_scaling_group.cfn_options.update_policy = updates
         self._read_node_anew()
-        if evidence is not None:
-            evidence.accept_at(defined.scope)
+        accept_records(defined.scope, self.log_group, evidence)
         self._wait_for_prerequisites(options.get("role"))
         self.alarms: FleetAlarms | None = None
         if alarms is not None:

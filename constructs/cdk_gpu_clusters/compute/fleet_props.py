@@ -138,6 +138,9 @@ class GpuFleetProps(FleetProps, total=False):
 
     Attributes:
         image: Image; the newest recommended one of the type if left out, for nodes that start after a deployment.
+        metadata_users: Users of the nodes, by name or number, who reach the instance metadata service beside root, and
+            with it the role of their node: those whose jobs call AWS with it. `["*"]` for all; root alone if left out.
+            A node on which one of them is unknown fails its boot.
         target_groups: Target groups of load balancers. Nodes join when they are in service, and one that the load
             balancer finds unhealthy is replaced.
         drain_timeout: How long a node may take to stop its work, 30 to 7,200 seconds (600 on a block); 5 minutes if
@@ -145,6 +148,7 @@ class GpuFleetProps(FleetProps, total=False):
     """
 
     image: NodeImage | None
+    metadata_users: Sequence[str]
     target_groups: Sequence[elbv2.ITargetGroup]
     drain_timeout: cdk.Duration | None
 

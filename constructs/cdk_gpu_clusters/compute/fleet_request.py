@@ -135,6 +135,7 @@ def node_request(
     node_config: NodeConfig | None = None,
     slurm_version: str | None = None,
     inspection_seconds: int = 0,
+    metadata_users: Sequence[str] = ("*",),
 ) -> NodeRequest:
     """What the options of a construct request of its nodes.
 
@@ -145,6 +146,7 @@ def node_request(
         node_config: How EKS nodes are set up; None on others.
         slurm_version: Version of Slurm on PCS nodes; None on others.
         inspection_seconds: How long a node is kept if it failed its boot and launches are suspended.
+        metadata_users: Users who reach the instance metadata service, beside root; `*` for all.
     """
     return NodeRequest(
         environment=options.get("environment") or {},
@@ -158,6 +160,7 @@ def node_request(
         evidence_uri=evidence_uri,
         node_config=node_config,
         slurm_version=slurm_version,
+        metadata_users=tuple(metadata_users),
         inspection_seconds=inspection_seconds,
     )
 

@@ -81,7 +81,7 @@ class FleetParts:
     group: GroupParts
     launch_template: Resource
     role_name: str
-    log_group_arn: str
+    logging: Sequence[Mapping[str, Any]]
     log_key_arn: str | None
     evidence: Sequence[Mapping[str, Any]]
     alarms: AlarmSettings | None
@@ -113,7 +113,7 @@ def fleet_resources(fleet: ClusterConstruct, parts: FleetParts) -> Resources:
     """
     permissions = permissions_resource(
         group_arn=_nodes_group_arn(fleet),
-        log_group_arn=parts.log_group_arn,
+        logging=parts.logging,
         role_name=parts.role_name,
         evidence=parts.evidence,
     )

@@ -219,7 +219,7 @@ class GpuLaunchTemplate(ClusterConstruct):
         root_volume: RootVolume | None = None,
         user_data: str | None = None,
         subnet: ec2.ISubnet | None = None,
-        metadata_hop_limit: int | None = None,
+        metadata_hop_limit: int = 1,
         associate_public_ip_address: bool = False,
         name_tag: str | None = None,
         _resolved: ResolvedFleet | None = None,
@@ -243,7 +243,8 @@ class GpuLaunchTemplate(ClusterConstruct):
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
             user_data: Text that the node runs at boot (not base64), such as `NodeUserData.text`; none if left out.
             subnet: Subnet of every interface; only AWS PCS takes it here.
-            metadata_hop_limit: Hops that an IMDSv2 answer may take; 1, and 2 for EKS, whose pods are one hop away.
+            metadata_hop_limit: Hops that an IMDSv2 answer may take. With 2, every pod and container can take the role
+                of its node.
             associate_public_ip_address: Whether nodes with one interface get a public address, as nodes in a public
                 subnet need to reach anything.
             name_tag: Tag `Name` of instances, volumes and interfaces, unless `Tags` sets another; the
@@ -304,7 +305,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             subnet_id=None if subnet is None else subnet.subnet_id,
             user_data=user_data,
             public_ip=associate_public_ip_address,
-            metadata_hop_limit=metadata_hop_limit or profile.metadata_hop_limit,
+            metadata_hop_limit=metadata_hop_limit,
         )
         self._data: LaunchTemplateData = launch_template_data(parts)
         self._make()

@@ -28,12 +28,15 @@ NO_ASSETS = define_rule(
     source="AWS CDK: assets go to the bucket that `cdk bootstrap` makes; some stack synthesizers take none",
 )
 
+# End of the objects' names. All assets of the account are in one bucket: nodes that read what their software was at
+# earlier deployments read objects with this end alone, and those with files of their own have an end of their own.
+_EXTENSION = ".gpunode"
 # CDK names an object by a digest of the digest that it is told.
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _EARLIER = AcceptedFinding(
     cause="`EksGpuNodeGroup`: policy of nodes that keep their launch template",
     reason="The template names the software of the deployment that made it by a digest that later ones do not know; "
-    "nodes verify what they read by it.",
+    "the end of the name limits nodes to such software.",
     aws_solutions=("IAM5",),
 )
 
@@ -92,16 +95,20 @@ class NodeAsset(ClusterConstruct):
     def allow_earlier(self, scope: Construct, role: iam.IRole) -> iam.ManagedPolicy:
         """Let nodes read what this object was at earlier deployments: those whose launch template still names it.
 
+        They read software of nodes without files of their own, and their own, and no other asset.
+
         Args:
             scope: The nodes' construct.
             role: Their role.
         """
-        keys = _DIGEST.sub("*", self.object_key)
-        place = f"arn:{partition_of(stack_of(self))}:s3:::{self.bucket_name}/{keys}"
-        statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": place}
+        prefix = _DIGEST.split(self.object_key)[0]
+        ends = (_EXTENSION, _own_extension(scope))
+        bucket = f"arn:{partition_of(stack_of(self))}:s3:::{self.bucket_name}"
+        places = [f"{bucket}/{prefix}*{end}" for end in ends]
+        statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": places}
         document = iam.PolicyDocument.from_json({"Statement": [statement]})
         policy = iam.ManagedPolicy(scope, "EarlierSoftware", roles=[role], document=document)
-        _EARLIER.at(policy, named_resource(policy, place))
+        _EARLIER.at(policy, *(named_resource(policy, place) for place in places))
         return policy
 
     def _asset(self, content: bytes, file_extension: str) -> s3_assets.Asset:
@@ -127,7 +134,7 @@ class NodeAsset(ClusterConstruct):
 @cached_per_construct
 def node_software(stack: cdk.Stack) -> NodeAsset:
     """The software of every node that has no files of its own: one object for all fleets, one construct for a stack."""
-    return NodeAsset(stack, "GpuNodeSoftware", content=software_archive(), file_extension=".tar")
+    return NodeAsset(stack, "GpuNodeSoftware", content=software_archive(), file_extension=_EXTENSION)
 
 
 def write_node(scope: Construct, plan: FleetPlan, node: NodeRequest) -> tuple[str, NodeAsset]:
@@ -151,4 +158,8 @@ def write_node(scope: Construct, plan: FleetPlan, node: NodeRequest) -> tuple[st
 def _asset(scope: Construct, files: Sequence[NodeFile]) -> NodeAsset:
     if all(file.early for file in files):
         return node_software(stack_of(scope))
-    return NodeAsset(scope, "Software", content=software_archive(files), file_extension=".tar")
+    return NodeAsset(scope, "Software", content=software_archive(files), file_extension=_own_extension(scope))
+
+
+def _own_extension(scope: Construct) -> str:
+    return f"{_EXTENSION}-{hashlib.sha256(path_of(scope).encode()).hexdigest()[:16]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
@@ -11,6 +12,7 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import arn_of, path_of, region_of, stack_of
+from cdk_gpu_clusters._template import allow
 from cdk_gpu_clusters.compute.fleet_props import EVIDENCE_PREFIX, NodeSoftwareProps
 
 if TYPE_CHECKING:
@@ -23,6 +25,22 @@ PLAIN_LOGS = AcceptedFinding(
     reason="CloudWatch Logs encrypts every log group; these hold events, metrics, sizes and runs, no data.",
     nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
+_LOG_STREAMS = AcceptedFinding(
+    cause="`GpuFleet`, `EksGpuNodeGroup`, `NodeUserData`: log streams of the nodes",
+    reason="A stream is named after the instance and its address, which are unknown before; the address limits a node "
+    "to its own streams.",
+    aws_solutions=("IAM5",),
+)
+# What a node writes has a name that ends in its address (`gpunode.node.Node.record_name`), so that no other node can
+# write it. AWS has no key for the bare id of the calling instance, and a stream's name takes no ARN. IAM user guide,
+# "AWS global condition context keys": aws:Ec2InstanceSourcePrivateIPv4, of credentials of an instance role;
+# "IAM policy elements: Variables and tags": variables stand in the resource part of an ARN, too.
+_ADDRESS = "${aws:Ec2InstanceSourcePrivateIPv4}"
+# Names of the records of the calling node, as a policy has them.
+_OWN_RECORDS = f"i-*/{_ADDRESS}"
+_OWN_STREAMS = (_OWN_RECORDS, f"{_OWN_RECORDS}/metrics")
+# Empty streams that nodes count their repairs and replacements by (`gpunode.repair.limit`, `gpunode.lifecycle`).
+_SLOTS = ("repairs/*", "replaced/*")
 # CloudWatch Logs user guide, "Encrypt log data in CloudWatch Logs using AWS KMS".
 _ACTIONS = ("kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*")
 
@@ -71,6 +89,45 @@ def encrypt_logs(scope: Construct, encryption_key: kms.IKey) -> None:
     )
 
 
+def logging_statements(scope: Construct, log_group: logs.ILogGroup) -> list[dict[str, Any]]:
+    """What lets a node write its own streams in a log group, and take slots.
+
+    Args:
+        scope: Construct of the nodes.
+        log_group: Their log group.
+    """
+    own, slots = _streams(scope, log_group, _OWN_STREAMS), _streams(scope, log_group, _SLOTS)
+    return [
+        allow(own, "logs:CreateLogStream", "logs:PutLogEvents"),
+        allow(slots, "logs:CreateLogStream"),
+        allow(log_group.log_group_arn, "logs:DescribeLogStreams"),
+    ]
+
+
+def accept_records(policy: IConstruct, log_group: logs.ILogGroup, evidence: NodeEvidence | None) -> None:
+    """Accept what policy packs find in the statements on logs and evidence.
+
+    Args:
+        policy: The policy, or a construct above it.
+        log_group: Log group of the nodes.
+        evidence: Where they leave evidence, if anywhere.
+    """
+    # The group is resolved once: each message to CDK costs time.
+    group = named_resource(policy, _group_arn(policy, log_group))
+    names = (name.replace("${", "<").replace("}", ">") for name in (*_OWN_STREAMS, *_SLOTS))
+    _LOG_STREAMS.at(policy, *(f"{group}:log-stream:{name}" for name in names))
+    if evidence is not None:
+        evidence.accept_at(policy)
+
+
+def _streams(scope: IConstruct, log_group: logs.ILogGroup, names: Sequence[str]) -> list[str]:
+    return [f"{_group_arn(scope, log_group)}:log-stream:{name}" for name in names]
+
+
+def _group_arn(scope: IConstruct, log_group: logs.ILogGroup) -> str:
+    return arn_of(scope, "logs", f"log-group:{log_group.log_group_name}")
+
+
 _BUNDLES = AcceptedFinding(
     cause="`GpuFleet(evidence_bucket=...)`: policy of the nodes",
     reason="A node names its bundle by its instance and the time, below the fleet's own prefix.",
@@ -79,7 +136,7 @@ _BUNDLES = AcceptedFinding(
 
 
 class NodeEvidence:
-    """The fleet's own place in a bucket, to which its nodes may write and from which they may not read."""
+    """The fleet's own place in a bucket: each node writes below its own name there, and none reads."""
 
     def __init__(self, fleet: Construct, bucket: s3.IBucket, prefix: str) -> None:
         """Choose the place.
@@ -115,7 +172,7 @@ class NodeEvidence:
 
     @property
     def _objects(self) -> str:
-        return self._bucket.arn_for_objects(f"{self._keys}/*")
+        return self._bucket.arn_for_objects(f"{self._keys}/{_OWN_RECORDS}/*")
 
 
 def evidence_of(scope: Construct, options: NodeSoftwareProps) -> NodeEvidence | None:

@@ -6,20 +6,32 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import cached_per_construct, stack_of
 from cdk_gpu_clusters._template import Resource, allow, managed_policy
-from cdk_gpu_clusters.compute.node_records import NodeEvidence
+from cdk_gpu_clusters.compute.node_records import NodeEvidence, accept_records, logging_statements
 
-_SESSION_POLICY = "AmazonSSMManagedInstanceCore"
+# AWS Systems Manager user guide, "Add Session Manager permissions to an existing IAM role", and the action by which the
+# agent registers its node. AmazonSSMManagedInstanceCore adds Run Command, and all
+# parameters of the account. SSM Agent 3.3.40.0 and later do without ec2messages ("Reference: ec2messages, ssmmessages,
+# and other API operations").
+_SESSION_ACTIONS = (
+    "ssmmessages:CreateControlChannel",
+    "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel",
+    "ssmmessages:OpenDataChannel",
+    "ssm:UpdateInstanceInformation",
+)
 
 _SESSIONS = AcceptedFinding(
-    cause="`NodeRole`: the AWS managed policy `AmazonSSMManagedInstanceCore`",
-    reason="AWS keeps the permissions of Systems Manager sessions, which replace SSH, in this policy.",
-    aws_solutions=("IAM4",),
+    cause="`NodeRole`: policy of Systems Manager sessions",
+    reason="The actions that carry sessions, which replace SSH, have no resource level.",
+    aws_solutions=("IAM5",),
 )
 _OWN_GROUP = (
     "autoscaling:CompleteLifecycleAction",
@@ -56,9 +68,8 @@ class NodeRole(iam.Role):
             scope,
             construct_id,
             assumed_by=_ec2(),
-            managed_policies=[_session_policy(), *policies],
+            managed_policies=[_session_policy(stack_of(scope)), *policies],
         )
-        _SESSIONS.at(self, f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}")
 
 
 @cache
@@ -66,9 +77,13 @@ def _ec2() -> iam.IPrincipal:
     return iam.ServicePrincipal("ec2.amazonaws.com")
 
 
-@cache
-def _session_policy() -> iam.IManagedPolicy:
-    return iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_POLICY)
+@cached_per_construct
+def _session_policy(stack: cdk.Stack) -> iam.ManagedPolicy:
+    """What SSM Agent needs for sessions: one policy for all roles of a stack."""
+    document = iam.PolicyDocument.from_json({"Statement": [allow("*", *_SESSION_ACTIONS)]})
+    policy = iam.ManagedPolicy(stack, "GpuNodeSessions", document=document)
+    _SESSIONS.at(policy, "Resource::*")
+    return policy
 
 
 def profile_resource(role_name: str) -> Resource:
@@ -77,7 +92,7 @@ def profile_resource(role_name: str) -> Resource:
 
 
 def permissions_resource(
-    *, group_arn: str, log_group_arn: str, role_name: str, evidence: Sequence[Mapping[str, Any]] = ()
+    *, group_arn: str, logging: Sequence[Mapping[str, Any]], role_name: str, evidence: Sequence[Mapping[str, Any]] = ()
 ) -> Resource:
     """What lets the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
 
@@ -86,14 +101,14 @@ def permissions_resource(
 
     Args:
         group_arn: The ARNs that the Auto Scaling group can have.
-        log_group_arn: Log group of the fleet.
+        logging: What lets its nodes log.
         role_name: Role of the nodes.
         evidence: What lets its nodes leave evidence.
     """
     statements = [
         allow(group_arn, *_OWN_GROUP),
         allow("*", *_PEERS),
-        allow(log_group_arn, "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"),
+        *logging,
         *evidence,
     ]
     policy = managed_policy(role_name, statements)
@@ -134,13 +149,9 @@ def allow_node(
         evidence: Where they leave evidence, if anywhere.
         statements: What else they may do.
     """
-    document = iam.PolicyDocument.from_json({"Statement": [*_logging(log_group, evidence), *statements]})
+    bundles = [] if evidence is None else evidence.statements()
+    logging = logging_statements(scope, log_group)
+    document = iam.PolicyDocument.from_json({"Statement": [*logging, *bundles, *statements]})
     policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
-    if evidence is not None:
-        evidence.accept_at(policy)
+    accept_records(policy, log_group, evidence)
     return policy
-
-
-def _logging(log_group: logs.ILogGroup, evidence: NodeEvidence | None) -> list[dict[str, Any]]:
-    own = allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
-    return [own, *([] if evidence is None else evidence.statements())]

@@ -44,6 +44,7 @@ class NodeRequest:
         node_config: How an EKS node is set up; None on others.
         slurm_version: Slurm's version under AWS PCS; None if unknown.
         inspection_seconds: How long a node is kept if it failed its boot and launches are suspended.
+        metadata_users: Users who reach the instance metadata service beside root; `*` for all.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class NodeRequest:
     node_config: NodeConfig | None = None
     slurm_version: str | None = None
     inspection_seconds: int = 0
+    metadata_users: tuple[str, ...] = ("*",)
 
 
 #: Nodes of a managed group that may be replaced in an hour after a failed first boot. This library's choice: enough for
@@ -93,6 +95,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         inspection_seconds=node.inspection_seconds,
         replacements_per_hour=_REPLACEMENTS_PER_HOUR if profile.has_node_group else 0,
         watch=node.watch,
+        metadata_users=() if "*" in node.metadata_users else ("root", *node.metadata_users),
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         gpu_facts=gpu_facts(record),

@@ -60,7 +60,6 @@ class OrchestratorProfile:
         takes_spot: Whether the launch template asks for spot instances; elsewhere the service does.
         takes_instance_type: Whether the launch template always names the instance type; elsewhere it does so only for
             a Capacity Block.
-        metadata_hop_limit: Network hops that an answer of the instance metadata service may take.
         added_user_data_bytes: What the orchestrator adds to the user data if it chooses the image.
         has_node_config: Whether nodeadm sets the node up, with its local disks.
     """
@@ -76,7 +75,6 @@ class OrchestratorProfile:
     takes_subnet: bool = False
     takes_spot: bool = True
     takes_instance_type: bool = True
-    metadata_hop_limit: int = 1
     added_user_data_bytes: int = 0
     has_node_config: bool = False
 
@@ -96,11 +94,6 @@ class OrchestratorProfile:
         return self.group is GroupKind.NODE_GROUP
 
 
-#: A pod is one hop away from its node. The drivers of S3 and FSx volumes ask the metadata service for the Region, from
-#: pods (awslabs/mountpoint-s3-csi-driver @ 57c6bed, docs/CONFIGURATION.md; kubernetes-sigs/aws-fsx-csi-driver @
-#: 5b22712, docs/install.md).
-_POD_HOPS = 2
-
 EC2 = OrchestratorProfile(
     orchestrator=Orchestrator.EC2,
     agent="ec2",
@@ -116,7 +109,6 @@ EKS_MANAGED = OrchestratorProfile(
     group=GroupKind.NODE_GROUP,
     operating_system=OperatingSystem.AL2023,
     takes_spot=False,
-    metadata_hop_limit=_POD_HOPS,
     added_user_data_bytes=ADDED_BY_EKS_BYTES,
     has_node_config=True,
 )
@@ -124,7 +116,6 @@ EKS_SELF_MANAGED = OrchestratorProfile(
     orchestrator=Orchestrator.EKS_SELF_MANAGED,
     agent="eks",
     image=ImageChoice.REQUEST,
-    metadata_hop_limit=_POD_HOPS,
     has_node_config=True,
 )
 # PCS adds parts of its own to the user data. How long they are is not published.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from ipaddress import IPv4Network
+from itertools import chain
 
 from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
@@ -285,6 +286,7 @@ class NodeSettings:
         checkpoint_environment: Where jobs keep checkpoints, from `checkpoint_environment`, for every login session.
         watch: How the node is watched, and how its end is prepared.
         watch_drain: Whether the node watches for termination and Spot notices.
+        metadata_users: Users who reach the instance metadata service, by name or number; empty for all.
         user_parts: The user's own parts, which run after the library's. The node is ready only when they are done, and
             fails if one of their scripts fails.
         files: Additional static files.
@@ -320,6 +322,7 @@ class NodeSettings:
     checkpoint_environment: Mapping[str, str] = field(default_factory=dict)
     watch: NodeWatch = field(default_factory=NodeWatch)
     watch_drain: bool = True
+    metadata_users: tuple[str, ...] = ()
     user_parts: tuple[UserDataPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
 
@@ -356,6 +359,9 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
     return [
         *_check_text(settings.fleet_name, what="the fleet's name", path="fleet_name"),
         *_check_environment(settings),
+        *chain.from_iterable(
+            _check_text(user, what="the name of a user", path="metadata_users") for user in settings.metadata_users
+        ),
         *_check_parts(settings),
         *check_files(settings.files),
         *check_watch(settings.watch),

@@ -216,18 +216,19 @@ def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
 
 
 def _start_script(settings: NodeSettings) -> str:
-    storage = ["gpu-scratch"] if settings.scratch is not None else []
-    storage += ["gpu-lustre"] if settings.mounts else []
+    early = ["gpu-metadata"] if settings.metadata_users else []
+    early += ["gpu-scratch"] if settings.scratch is not None else []
+    early += ["gpu-lustre"] if settings.mounts else []
     units = [unit for unit in _UNITS if unit != _DRAIN or settings.watch_drain]
     lines = [
         "#!/bin/sh",
         # Everything below needs it. It reports its own failure, and must not try again.
         f"if systemctl is-failed --quiet {_SOFTWARE} || ! systemctl start {_SOFTWARE}; then exit 1; fi",
-        f"{_reload_with([*storage, *units])} || exit 1",
+        f"{_reload_with([*early, *units])} || exit 1",
     ]
-    if storage:
+    if early:
         # The user's scripts come next and find the mounts. gpu-node-boot reports a failure, with its reason.
-        start = f"systemctl start {' '.join(storage)}"
+        start = f"systemctl start {' '.join(early)}"
         lines.append(f"timeout {settings.boot_deadline_seconds} {start} || true")
     # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
     return "\n".join([*lines, f"systemctl start --no-block {' '.join(units)}", ""])
@@ -250,6 +251,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_INSPECTION": settings.inspection_seconds or None,
         **({"GPU_REPLACEMENTS": settings.replacements_per_hour} if settings.replacements_per_hour else {}),
         "GPU_EVIDENCE_URI": settings.evidence_uri,
+        **({"GPU_METADATA_USERS": " ".join(settings.metadata_users)} if settings.metadata_users else {}),
         "GPU_ORCHESTRATOR": settings.orchestrator,
         **({} if settings.drain_at is None else {DRAIN_AT: instant(settings.drain_at)}),
         **({} if settings.slurm_bin is None else {"GPU_SLURM_BIN": settings.slurm_bin}),

@@ -359,7 +359,7 @@ _LONGEST_EVIDENCE_URI = _LONGEST_BUCKET_URI + "/node-evidence/" + "f" * _LONGEST
 _LONGEST_DNS_NAME = 20 + len(".fsx.ap-southeast-1.amazonaws.com.cn")
 
 #: A bucket's name has at most 63 characters; `cdk bootstrap` gives assets no prefix of its own.
-_LONGEST_OBJECT = SoftwareObject(bucket_name="b" * 63, object_key="k" * 64 + ".tar", sha256="s" * 64)
+_LONGEST_OBJECT = SoftwareObject(bucket_name="b" * 63, object_key="k" * 64 + ".gpunode-" + "k" * 16, sha256="s" * 64)
 
 
 def check_environment(key: Key, environment: Mapping[str, str]) -> list[Fault]:

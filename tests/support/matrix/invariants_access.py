@@ -16,7 +16,15 @@ EFA_PAGE = 'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC worklo
 _NOWHERE = "255.255.255.255/32"
 _ANYWHERE = ("0.0.0.0/0", "::/0")
 #: Actions that AWS lets nobody restrict to a resource (Service Authorization Reference).
-_WITHOUT_RESOURCE = re.compile(r"\w+:(Describe|List)\w+|ecr:GetAuthorizationToken|cloudwatch:PutMetricData")
+_WITHOUT_RESOURCE = re.compile(
+    r"\w+:(Describe|List)\w+|ecr:GetAuthorizationToken|cloudwatch:PutMetricData|ssmmessages:\w+"
+    r"|ssm:UpdateInstanceInformation"
+)
+#: AWS Systems Manager user guide, "Add Session Manager permissions to an existing IAM role".
+_SESSION_ACTIONS = {
+    "ssm:UpdateInstanceInformation",
+    *(f"ssmmessages:{verb}{channel}Channel" for verb in ("Create", "Open") for channel in ("Control", "Data")),
+}
 PEERS = (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId"))
 
 
@@ -88,15 +96,14 @@ def way_out(nodes: Nodes) -> Iterator[str]:
         yield "no group lets IP traffic out"
 
 
-@invariant("imdsv2-only", 'AWS EC2 user guide, "Instance metadata options"; EKS: pods are one hop further')
+@invariant("imdsv2-only", 'AWS EC2 user guide, "Instance metadata options"; EKS best practices guide, IAM: one hop')
 def imdsv2_only(nodes: Nodes) -> Iterator[str]:
-    """Instance metadata answers to tokens only, and no further than the instance (Kubernetes: than a pod)."""
+    """Instance metadata answers to tokens only, and no further than the instance: no pod gets its role."""
     options = nodes.data.get("MetadataOptions", {})
     if (options.get("HttpEndpoint"), options.get("HttpTokens")) != ("enabled", "required"):
         yield f"metadata {options}"
-    hops = 2 if nodes.asked.orchestrator.startswith("eks-") else 1
-    if options.get("HttpPutResponseHopLimit") != hops:
-        yield f"hop limit {options.get('HttpPutResponseHopLimit')}, not {hops}"
+    if options.get("HttpPutResponseHopLimit") != 1:
+        yield f"hop limit {options.get('HttpPutResponseHopLimit')}, not 1"
 
 
 @invariant("sessions-not-keys", 'AWS Systems Manager user guide, "Session Manager": no SSH key, no open port')
@@ -113,8 +120,11 @@ def sessions_not_keys(nodes: Nodes) -> Iterator[str]:
     principals = [each.get("Principal") for each in role["AssumeRolePolicyDocument"]["Statement"]]
     if principals != [{"Service": "ec2.amazonaws.com"}]:
         yield f"the role trusts {principals}"
-    if "AmazonSSMManagedInstanceCore" not in json.dumps(role.get("ManagedPolicyArns", [])):
-        yield "no AmazonSSMManagedInstanceCore"
+    allowed = {action for _, statement in nodes.statements(nodes.role) for action in statement["Action"]}
+    if not allowed >= _SESSION_ACTIONS:
+        yield f"no {sorted(_SESSION_ACTIONS - allowed)}"
+    if "AmazonSSMManagedInstanceCore" in json.dumps(role.get("ManagedPolicyArns", [])):
+        yield "it may read every parameter of the account"
 
 
 def _names_group(resource: Json, group: Place) -> bool:

@@ -186,9 +186,15 @@ class Nodes:
         """The statements of a role's policies, each with its stack."""
         for kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
             for place, policy in self.cloud.of_type(kind).items():
-                if any(self.cloud.find(place.stack, name) == role for name in policy.get("Roles", ())):
+                if self._holds(role, place) or any(
+                    self.cloud.find(place.stack, name) == role for name in policy.get("Roles", ())
+                ):
                     for statement in policy["PolicyDocument"]["Statement"]:
                         yield place.stack, statement
+
+    def _holds(self, role: Place, policy: Place) -> bool:
+        arns = self.cloud.properties(role).get("ManagedPolicyArns", ())
+        return any(self.cloud.find(role.stack, arn) == policy for arn in arns)
 
     def mentions(self, stack: str, value: Json, wanted: Place) -> bool:
         """Whether a value refers to a resource somewhere inside."""

@@ -179,10 +179,11 @@ class Fleet:
         """The events that a node has put into the fleet's log group; state machines have one of their own."""
         logs, groups = self._account.client("logs"), self._ids("AWS::Logs::LogGroup")
         (group,) = (one for one in groups if not one.startswith("/aws/vendedlogs/"))
-        streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=instance_id)["logStreams"]
+        streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=f"{instance_id}/")["logStreams"]
         if not streams:
             return []
-        found = logs.get_log_events(logGroupName=group, logStreamName=instance_id)["events"]
+        events = next(one["logStreamName"] for one in streams if not one["logStreamName"].endswith("/metrics"))
+        found = logs.get_log_events(logGroupName=group, logStreamName=events)["events"]
         return [json.loads(one["message"]) for one in found]
 
     def evidence(self) -> dict[str, dict[str, str]]:

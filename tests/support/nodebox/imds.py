@@ -44,7 +44,16 @@ class Metadata:
     tokens: set[str] = field(default_factory=set)
 
     @classmethod
-    def of_instance(cls, instance_id: str, *, user_data: str, instance_type: str, zone: str, account: str) -> Metadata:
+    def of_instance(
+        cls,
+        instance_id: str,
+        *,
+        user_data: str,
+        instance_type: str,
+        zone: str,
+        account: str,
+        address: str = "10.77.0.2",
+    ) -> Metadata:
         """The metadata of an instance with the role `nodes`; the emulator takes the account for the access key."""
         credentials = {
             "Code": "Success", "Type": "AWS-HMAC", "LastUpdated": "2026-01-01T00:00:00Z", "AccessKeyId": account,
@@ -59,7 +68,7 @@ class Metadata:
                 "instance-id": instance_id,
                 "instance-type": instance_type,
                 "local-hostname": "ip-10-77-0-2.ec2.internal",
-                "local-ipv4": "10.77.0.2",
+                "local-ipv4": address,
                 "placement/availability-zone": zone,
                 "placement/region": zone[:-1],
             },

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from efa_sysfs import make_device
+from gpu_clusters_emulator.permissions import private_address
 from nodebox.cloud import ACCOUNT, Fleet
 from nodebox.gpus import Gpus
 from nodebox.image import AWS, DAEMONS, DRIVER, S3, image_layer
@@ -83,6 +84,7 @@ class Node(Machine):
             instance_type=fleet.instance_type(),
             zone=ZONE,
             account=ACCOUNT,
+            address=private_address(self.instance_id),
         )
         self.gpus = Gpus(gpu, gpu_count, directory=directory, units=self.disk / "var/lib/fakes/units")
         (self.disk / JOURNAL).mkdir(parents=True)

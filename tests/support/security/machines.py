@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from security.checks import Check, Json
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
@@ -17,12 +15,8 @@ def _template(resource: Json) -> Json:
 
 def _imds(resource: Json) -> bool:
     options = _template(resource)["MetadataOptions"]
-    # Pods are one hop away. The templates of managed EKS groups leave image and profile to EKS; others tell nodeadm.
-    template = _template(resource)
-    is_eks = "application/node.eks.aws" in json.dumps(template.get("UserData"))
-    hops = 1 if {"IamInstanceProfile", "ImageId"} & template.keys() and not is_eks else 2
     tags = options.get("InstanceMetadataTags", "disabled")
-    allowed: bool = options["HttpPutResponseHopLimit"] <= hops and tags == "disabled"
+    allowed: bool = options["HttpPutResponseHopLimit"] == 1 and tags == "disabled"
     return allowed and options["HttpTokens"] == "required"
 
 
@@ -74,7 +68,7 @@ MACHINES = (
         _imds,
         (
             (f"{_DATA}.MetadataOptions.HttpTokens", "optional"),
-            (f"{_DATA}.MetadataOptions.HttpPutResponseHopLimit", 3),
+            (f"{_DATA}.MetadataOptions.HttpPutResponseHopLimit", 2),
             (f"{_DATA}.MetadataOptions.InstanceMetadataTags", "enabled"),
         ),
     ),

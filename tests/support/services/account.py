@@ -83,9 +83,11 @@ class Group:
     def logged(self, instance_id: str) -> list[dict[str, Any]]:
         """The events of a node in its log group; none before the first one."""
         streams = self._logs.describe_log_streams(logGroupName=self.log_group, logStreamNamePrefix=instance_id)
-        if not streams["logStreams"]:
+        names = [one["logStreamName"] for one in streams["logStreams"]]
+        if not names:
             return []
-        found = self._logs.get_log_events(logGroupName=self.log_group, logStreamName=instance_id)["events"]
+        name = next(one for one in names if not one.endswith("/metrics"))
+        found = self._logs.get_log_events(logGroupName=self.log_group, logStreamName=name)["events"]
         return [json.loads(one["message"]) for one in found]
 
 

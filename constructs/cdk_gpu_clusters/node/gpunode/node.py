@@ -17,6 +17,7 @@ from . import paths
 from .command import run
 
 _PREFIX = "GPU_"
+_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _INSTANCE_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -180,6 +181,12 @@ class Node:
     metadata: Metadata
     instance_id: str
     aws: Aws
+
+    @property
+    def record_name(self) -> str:
+        """What this node's records in AWS are named after: its role may write no others."""
+        address = self.metadata.get("local-ipv4") or ""
+        return f"{self.instance_id}/{address}" if _ADDRESS.fullmatch(address) else self.instance_id
 
 
 def this_node() -> Node:

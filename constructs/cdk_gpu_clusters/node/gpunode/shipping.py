@@ -25,7 +25,7 @@ from .state import recall, remember
 
 #: Name of the state that holds when records were sent last, and how many.
 SHIPPED = "shipped"
-#: Spool -> suffix of its log stream after the instance id.
+#: Spool -> suffix of its log stream after the name of the node.
 STREAMS = {"events": "", "metrics": "/metrics"}
 
 # CloudWatch Logs API reference, PutLogEvents: at most 10,000 events and 1,048,576 bytes with 26 bytes for each event,
@@ -61,7 +61,8 @@ def ship(node: Node) -> int:
         if not my_turn:  # two programs would send everything twice
             raise AwsError("another program of this node is still sending records")
         collect_journal()
-        count = sum(_send(node, group, name, node.instance_id + suffix) for name, suffix in STREAMS.items())
+        own = node.record_name
+        count = sum(_send(node, group, name, own + suffix) for name, suffix in STREAMS.items())
         with suppress(OSError):
             remember(SHIPPED, {"at": round(time.time()), "records": count})
         return count
@@ -159,7 +160,7 @@ def _make_stream(node: Node, where: tuple[str, ...]) -> None:
 
 
 #: Units that run before this program can, and log one JSON line for each event.
-UNITS = ("gpu-software", "gpu-mig", "gpu-scratch", "gpu-lustre")
+UNITS = ("gpu-software", "gpu-mig", "gpu-metadata", "gpu-scratch", "gpu-lustre")
 _TIMEOUT_SECONDS = 30
 _MEMORY = "shipping"
 

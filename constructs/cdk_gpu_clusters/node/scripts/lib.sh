@@ -96,7 +96,10 @@ complete_hook() {
 publish() {
   [[ -n ${GPU_LOG_GROUP:-} && -n ${INSTANCE_ID:-} ]] || return 0
   local file=$STATE_DIR/log-events.json error=$STATE_DIR/last-error stamp line comma='' pause
-  local -a stream=(--log-group-name "$GPU_LOG_GROUP" --log-stream-name "$INSTANCE_ID")
+  local address
+  address=$(imds local-ipv4) || address=''
+  # The role may write no other: gpunode/node.py, record_name.
+  local -a stream=(--log-group-name "$GPU_LOG_GROUP" --log-stream-name "$INSTANCE_ID${address:+/$address}")
   stamp=$(date +%s000)
   {
     printf '['

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by scratch-raid and mount-lustre: their results, until when they try, and how they install packages.
+# Shared by scratch-raid, mount-lustre and limit-metadata: their results, until when they try, and how they install packages.
 # Sourced with UNIT set, never run.
 # shellcheck source=lib.sh
 . "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"

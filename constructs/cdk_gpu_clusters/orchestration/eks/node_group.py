@@ -83,8 +83,8 @@ class EksGpuNodeGroupProps(FleetProps, total=False):
         release_version: Release of EKS's image, such as `1.34.1-20260709`; another one replaces running nodes.
         max_unavailable: Nodes that an update replaces at once, 1 to 100; one if left out.
         update_strategy: Whether old or new nodes come first in an update; by capacity and type if left out.
-        metadata_hop_limit: Hops that an answer of the metadata service may take; 2 if left out, with which every pod
-            can take the role of its node. With 1, drivers of S3 and FSx volumes must know the Region by themselves.
+        metadata_hop_limit: Hops that an answer of the metadata service may take; 1 if left out. With 2, every pod can
+            take the role of its node.
         node_repair: How EKS repairs nodes. As EKS does by default if left out, except for faults of applications.
     """
 
@@ -96,7 +96,7 @@ class EksGpuNodeGroupProps(FleetProps, total=False):
     release_version: str | None
     max_unavailable: int
     update_strategy: UpdateStrategy | None
-    metadata_hop_limit: int | None
+    metadata_hop_limit: int
     node_repair: NodeRepair
 
 
@@ -259,7 +259,7 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
             placement_group=self.placement_group,
             root_volume=root_volume,
             name_tag=path_of(self),
-            metadata_hop_limit=options.get("metadata_hop_limit"),
+            metadata_hop_limit=options.get("metadata_hop_limit", 1),
             user_data=user_data,
             _resolved=fleet,
         )

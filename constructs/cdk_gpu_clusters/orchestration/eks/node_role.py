@@ -27,8 +27,8 @@ _EKS_POLICIES = AcceptedFinding(
 
 _END_OF_NODES = AcceptedFinding(
     cause="`EksGpuNodeGroup`: permissions of its nodes",
-    reason="A node that fails its first boot ends itself; conditions on two tags limit the action to nodes of its "
-    "group, whose ids are unknown before.",
+    reason="A node that fails its first boot ends itself; conditions limit the action to the calling instance, whose "
+    "id is unknown before.",
     aws_solutions=("IAM5",),
 )
 
@@ -87,12 +87,16 @@ def allow_nodes(
     asset.read_policy.attach_to_role(role)
     stack = stack_of(scope)
     nodes = f"arn:{partition_of(stack)}:ec2:{region_of(stack)}:{stack.account}:instance/*"
+    # Service authorization reference, "Amazon EC2": ec2:InstanceID is the instance that the action is on, and
+    # ec2:SourceInstanceARN the one that calls.
+    itself = nodes.replace("*", "${ec2:InstanceID}")
     end = {
         "Effect": "Allow",
         "Action": "ec2:TerminateInstances",
         "Resource": nodes,
         "Condition": {
-            "StringEquals": {"aws:ResourceTag/eks:cluster-name": cluster_name, "aws:ResourceTag/Name": name_tag}
+            "StringEquals": {"aws:ResourceTag/eks:cluster-name": cluster_name, "aws:ResourceTag/Name": name_tag},
+            "ArnEquals": {"ec2:SourceInstanceARN": itself},
         },
     }
     policy = allow_node(scope, role, log_group=log_group, evidence=evidence, statements=[end])

@@ -42,6 +42,8 @@ def stages_of(node: Node) -> list[Stage]:
     settings = node.settings
     kind = settings.text("accelerator") if settings.number("accelerator_count") else ""
     stages = []
+    if settings.text("metadata_users"):
+        stages.append(Stage("metadata", unit_probe("metadata")))
     if settings.text("scratch"):
         stages.append(Stage("disks", unit_probe("scratch")))
     if kind:

@@ -1,0 +1,217 @@
+"""What the credentials of one node may do, asked of the emulated IAM: every action of the services that a cluster touches.
+
+The actions are those of the service authorization reference (`tools/refresh_iam_actions.py`). Each is tried on what does not
+belong to the node: a peer, another fleet, the account. moto's evaluation of policies is asked, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import boto3
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+from botocore import xform_name
+from moto.iam.access_control import IAMPolicy, PermissionResult
+
+from cdk_gpu_clusters import ClusterNetwork, GpuFleet
+from cdk_gpu_clusters.testing import InProcessEmulator
+from cdk_gpu_clusters.testing.account import DEFAULT_ACCOUNT as ACCOUNT
+from gpu_clusters_emulator import permissions
+from gpu_clusters_emulator.faults import ApiError
+from gpu_clusters_emulator.world import Caller
+
+TESTS = Path(__file__).parents[1]
+NODE = TESTS.parent / "constructs/cdk_gpu_clusters/node"
+REFERENCE: dict[str, dict[str, list[str]]] = json.loads(
+    (TESTS / "support/security/iam_actions.json").read_text(encoding="utf-8")
+)["actions"]
+SESSIONS = {f"ssmmessages:{verb}{channel}Channel" for verb in ("Create", "Open") for channel in ("Control", "Data")}
+#: No resource level: they carry sessions of this node, and describe. They change nothing of others.
+WITHOUT_RESOURCE = SESSIONS | {
+    "ssm:UpdateInstanceInformation",
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:DescribeAutoScalingInstances",
+    "autoscaling:DescribeScalingActivities",
+    "ec2:DescribeInstanceTopology",
+    "ec2:DescribeInstances",
+}
+#: What no condition key narrows further: IAM knows the own group, not the own instance in it.
+OF_OWN_FLEET = {
+    "autoscaling:CompleteLifecycleAction",
+    "autoscaling:RecordLifecycleActionHeartbeat",
+    "autoscaling:SetInstanceHealth",
+    "logs:DescribeLogStreams",
+}
+_FIELD = re.compile(r"\$\{(\w+)\}")
+
+
+class Fleets:
+    """Two deployed fleets, and a node of the first with its credentials."""
+
+    def __init__(self, account: InProcessEmulator) -> None:
+        self._world = account.world
+        groups = {one["AutoScalingGroupName"]: one for one in _groups(account)}
+        own = next(one for name, one in groups.items() if "Trainers" in name)
+        other = next(one for name, one in groups.items() if "Others" in name)
+        self.node, self.peer = (one["InstanceId"] for one in own["Instances"])
+        self.group, self.other_group = own["AutoScalingGroupARN"], other["AutoScalingGroupARN"]
+        session = account.world.sessions[permissions.open_session(account.world, self.node)]
+        self._caller = Caller(role=session.role, session=self.node)
+        ids = _physical_ids(account)
+        self.logs, self.other_logs, self.bucket = (
+            next(physical for logical, physical in ids.items() if logical.startswith(name))
+            for name in ("TrainersLogs", "OthersLogs", "Evidence")
+        )
+
+    def may(self, action: str, resource: str) -> bool:
+        """Whether the node may do it, as two evaluations of policies agree."""
+        try:
+            permissions.require(self._world, self._caller, action, resource)
+            allowed = True
+        except ApiError:
+            allowed = False
+        address = permissions.private_address(self.node)
+        texts = (json.dumps(one) for one in permissions.policies_of(self._world, self._caller.role))
+        policies = [IAMPolicy(text.replace("${aws:Ec2InstanceSourcePrivateIPv4}", address)) for text in texts]
+        found = {policy.is_action_permitted(action, resource) for policy in policies}
+        assert allowed is (PermissionResult.PERMITTED in found), f"{action} on {resource}: evaluations differ"
+        return allowed
+
+    def stream(self, instance: str, group: str | None = None) -> str:
+        name = f"{instance}/{permissions.private_address(instance)}"
+        return f"{self.log_group(group or self.logs)}:log-stream:{name}"
+
+    @staticmethod
+    def log_group(name: str) -> str:
+        return f"arn:aws:logs:us-east-1:{ACCOUNT}:log-group:{name}"
+
+    def evidence(self, instance: str, fleet: str = "Trainers") -> str:
+        address = permissions.private_address(instance)
+        return f"arn:aws:s3:::{self.bucket}/node-evidence/Site/{fleet}/{instance}/{address}/20261121T080000Z.tar.gz"
+
+
+def _groups(account: InProcessEmulator) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = account.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    return found
+
+
+def _physical_ids(account: InProcessEmulator) -> dict[str, str]:
+    found = account.client("cloudformation").describe_stack_resources(StackName="stack")["StackResources"]
+    return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in found}
+
+
+@pytest.fixture(scope="module")
+def fleets(app_factory: Any) -> Iterator[Fleets]:
+    stack = cdk.Stack(app_factory(), "Site")
+    network = ClusterNetwork(stack, "Network", availability_zone="us-east-1a")
+    subnets = ec2.SubnetSelection(subnets=[network.fleet_subnet])
+    bucket = s3.Bucket(stack, "Evidence")
+    common: dict[str, Any] = {"instance_type": "g6.xlarge", "node_count": 2, "evidence_bucket": bucket}
+    for name in ("Trainers", "Others"):
+        GpuFleet(stack, name, vpc=network.vpc, vpc_subnets=subnets, **common)
+    with InProcessEmulator(seed={"now": "2026-11-21T08:00Z"}) as account:
+        account.deploy(Template.from_stack(stack).to_json())
+        yield Fleets(account)
+
+
+def _foreign(pattern: str, fleets: Fleets) -> list[str]:
+    """Resources of a kind that do not belong to the node, by the pattern of the reference."""
+    if ":autoScalingGroup:" in pattern:
+        return [fleets.other_group]
+    if ":log-stream:" in pattern:
+        return [
+            fleets.stream(fleets.peer),
+            fleets.stream(fleets.peer, fleets.other_logs),
+            fleets.stream(fleets.node, fleets.other_logs),
+        ]
+    if pattern.endswith("log-group:${LogGroupName}"):
+        return [fleets.log_group(fleets.other_logs)]
+    if pattern.startswith("arn:${Partition}:s3:::${BucketName}/"):
+        assets = f"arn:aws:s3:::cdk-hnb659fds-assets-{ACCOUNT}-us-east-1"
+        return [
+            fleets.evidence(fleets.peer),
+            fleets.evidence(fleets.node, "Others"),
+            f"{assets}/{'0' * 64}.tar",
+            f"{assets}/{'0' * 64}.gpunode",
+        ]
+    values = {"Partition": "aws", "Region": "us-east-1", "Account": ACCOUNT, "InstanceId": fleets.peer}
+    return [_FIELD.sub(lambda field: values.get(field[1], "another"), pattern)]
+
+
+def test_a_node_may_do_nothing_to_what_is_not_its_own(fleets: Fleets) -> None:
+    asked = [
+        (f"{service}:{action}", resource)
+        for service, actions in REFERENCE.items()
+        for action, patterns in actions.items()
+        for pattern in (patterns or ["*"])
+        for resource in ([pattern] if pattern == "*" else _foreign(pattern, fleets))
+    ]
+    allowed = {action for action, resource in asked if fleets.may(action, resource)}
+    assert len(asked) > 2_700
+    assert allowed == WITHOUT_RESOURCE
+
+
+def _own(fleets: Fleets) -> dict[str, str]:
+    return {
+        **dict.fromkeys(WITHOUT_RESOURCE, "*"),
+        "autoscaling:CompleteLifecycleAction": fleets.group,
+        "autoscaling:RecordLifecycleActionHeartbeat": fleets.group,
+        "autoscaling:SetInstanceHealth": fleets.group,
+        "logs:CreateLogStream": fleets.stream(fleets.node),
+        "logs:PutLogEvents": fleets.stream(fleets.node),
+        "logs:DescribeLogStreams": f"{fleets.log_group(fleets.logs)}:*",
+        "s3:PutObject": fleets.evidence(fleets.node),
+    }
+
+
+def test_every_call_of_the_software_of_a_node_is_allowed(fleets: Fleets) -> None:
+    own = _own(fleets)
+    assert [action for action, resource in own.items() if not fleets.may(action, resource)] == []
+    assert fleets.may("logs:PutLogEvents", f"{fleets.stream(fleets.node)}/metrics")
+    assert fleets.may("logs:CreateLogStream", f"{fleets.log_group(fleets.logs)}:log-stream:repairs/reset/000000001")
+    # EKS nodes end themselves; secrets of model servers are granted one by one; the software is one object; and people
+    # start sessions.
+    elsewhere = {
+        "ec2:TerminateInstances",
+        "s3:GetObject",
+        "secretsmanager:GetSecretValue",
+        "ssm:GetParameter",
+        "ssm:StartSession",
+    }
+    assert _calls_of_software() - elsewhere <= own.keys()
+
+
+def _calls_of_software() -> set[str]:
+    """The operations that the software names, as the AWS CLI spells them."""
+    texts = [
+        file.read_text(encoding="utf-8")
+        for pattern in ("gpunode/**/*.py", "scripts/*.sh")
+        for file in NODE.glob(pattern)
+    ]
+    words = set(re.findall(r"\b[a-z]+(?:-[a-z0-9]+)+\b", "\n".join(texts)))
+    session = boto3.Session(region_name="us-east-1")
+    found = set()
+    for service in ("autoscaling", "ec2", "logs", "s3", "secretsmanager", "ssm"):
+        names = session.client(service).meta.service_model.operation_names
+        found |= {f"{service}:{name}" for name in names if xform_name(name, "-") in words}
+    return found
+
+
+def test_slots_are_taken_and_never_written(fleets: Fleets) -> None:
+    slot = f"{fleets.log_group(fleets.logs)}:log-stream:repairs/reset/000000001"
+    assert not fleets.may("logs:PutLogEvents", slot)
+    assert not fleets.may("logs:DeleteLogStream", slot)
+
+
+def test_what_remains_is_within_the_fleet(fleets: Fleets) -> None:
+    """A peer of the same group: what AWS has no condition key for, which the page on security lists."""
+    assert all(fleets.may(action, fleets.group) for action in OF_OWN_FLEET if action.startswith("autoscaling"))
+    assert not any(fleets.may(action, fleets.other_group) for action in OF_OWN_FLEET)
