@@ -134,11 +134,11 @@ class NodesStack(cdk.Stack):
         }
         self._file_systems = {store: store.import_into(self) for store in dict.fromkeys(mounted.values())}
         self._mounts = {point: self._file_systems[store] for point, store in mounted.items()}
-        checkpoints = fleet.spec.checkpoints if isinstance(fleet.spec, FleetSpec) else None
-        buckets = None if checkpoints is None else site.stores[checkpoints]
         self._buckets = None
-        if isinstance(buckets, CheckpointStack | ExistingCheckpoints):
-            self._buckets = buckets.import_into(self)
+        if isinstance(fleet.spec, FleetSpec) and fleet.spec.checkpoints is not None:
+            buckets = site.stores[fleet.spec.checkpoints]
+            if isinstance(buckets, CheckpointStack | ExistingCheckpoints):
+                self._buckets = buckets.import_into(self, fleet.spec.checkpoint_folder(fleet.name))
 
     def node_subnets(self) -> ec2.SubnetSelection:
         """The subnets of the nodes."""

@@ -442,9 +442,8 @@ def _of_checkpoints(fleet: PlannedFleet, spec: FleetSpec) -> dict[str, str]:
         has_express = store.existing_checkpoints.express_bucket_name is not None
     else:
         return {}
-    return checkpoint_environment(
-        s3_uri=_LONGEST_BUCKET_URI, express_s3_uri=_LONGEST_BUCKET_URI if has_express else None
-    )
+    uri = f"{_LONGEST_BUCKET_URI}/{spec.checkpoint_folder(fleet.name)}"
+    return checkpoint_environment(s3_uri=uri, express_s3_uri=uri if has_express else None)
 
 
 def _part(text: str) -> UserDataPart:

@@ -28,7 +28,7 @@ from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from ._base import AsTuple, Environment, Name, SpecModel, Tags, Text, form_of
 from .capacity import CapacitySpec, OnDemand, capacity_terms
 from .changes import NO_CHANGE, TEMPLATES, Resource, changes_with, makes, replaces, updates
-from .data import BucketName, KeyArn
+from .data import BucketName, KeyArn, KeyPrefix
 
 # `image`: the machine image, in one of three forms.
 
@@ -462,9 +462,20 @@ class FleetSpec(NodesSpec):
     )
     checkpoints: Annotated[Name | None, updates(*TEMPLATES)] = Field(
         default=None,
-        description="Store of `data` for checkpoints, which the nodes may read and write. They find it in "
-        "CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
+        description="Store of `data` for checkpoints, which the nodes may read and write below `checkpoint_prefix`. "
+        "They find it in CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
     )
+    checkpoint_prefix: Annotated[KeyPrefix | None, updates(*TEMPLATES)] = Field(
+        default=None,
+        description="Folder of the fleet in the store for checkpoints; fleets with the same one share their "
+        "checkpoints. Default: the name of the fleet. An empty text opens the entire store.",
+        examples=["llama"],
+    )
+
+    def checkpoint_folder(self, fleet_name: str) -> str:
+        """What the keys of its checkpoints begin with: empty, or with a slash at the end."""
+        prefix = fleet_name if self.checkpoint_prefix is None else self.checkpoint_prefix
+        return f"{prefix}/" if prefix else ""
 
     @property
     def requested_efa(self) -> bool | None:
