@@ -215,6 +215,7 @@ class ReachedCheckpoints:
         express_bucket_name: Directory bucket, None for none.
         made_here: Whether their policies are this app's.
         prefix: What the keys of the fleet begin with, with a slash at its end; empty for all.
+        write: Whether the fleet writes them, or only reads.
     """
 
     bucket_name: str
@@ -222,6 +223,7 @@ class ReachedCheckpoints:
     express_bucket_name: str | None
     made_here: bool
     prefix: str
+    write: bool
 
     @property
     def node_environment(self) -> dict[str, str]:
@@ -232,18 +234,20 @@ class ReachedCheckpoints:
     def _names(self) -> list[str]:
         return [self.bucket_name, *([] if self.express_bucket_name is None else [self.express_bucket_name])]
 
-    def grant_read_write(self, reader: cdk.Stack, role: iam.IRole) -> None:
-        """Let a role read and write checkpoints below the prefix; the permissions stand with the role.
+    def grant(self, reader: cdk.Stack, role: iam.IRole) -> None:
+        """Let a role read checkpoints below the prefix, and write them if it may; the permissions stand with the role.
 
         The policies of existing buckets cannot be changed from here: what they need is in an output.
         """
         bucket = s3.Bucket.from_bucket_name(reader, "Checkpoints", self.bucket_name)
-        grants = {"bucket": grant_objects(role, bucket, prefix=self.prefix, write=True)}
+        grants = {"bucket": grant_objects(role, bucket, prefix=self.prefix, write=self.write)}
         if self.key_arn is not None:
-            grants["key"] = grant_key(role, kms.Key.from_key_arn(reader, "CheckpointKey", self.key_arn), write=True)
+            grants["key"] = grant_key(
+                role, kms.Key.from_key_arn(reader, "CheckpointKey", self.key_arn), write=self.write
+            )
         if self.express_bucket_name is not None:
             arn = reader.format_arn(service="s3express", resource="bucket", resource_name=self.express_bucket_name)
-            grants["express_bucket"] = grant_sessions(role, arn, None, write=True)
+            grants["express_bucket"] = grant_sessions(role, arn, None, write=self.write)
         if not self.made_here:
             _print_policies(reader, role, grants)
 
@@ -255,7 +259,7 @@ class ExistingCheckpoints:
         """Know them by their names."""
         self._options = options
 
-    def import_into(self, _reader: cdk.Stack, prefix: str) -> ReachedCheckpoints:
+    def import_into(self, _reader: cdk.Stack, prefix: str, *, write: bool) -> ReachedCheckpoints:
         """The buckets, for a stack whose nodes use what lies below a prefix."""
         return ReachedCheckpoints(
             bucket_name=self._options.bucket_name,
@@ -263,6 +267,7 @@ class ExistingCheckpoints:
             express_bucket_name=self._options.express_bucket_name,
             made_here=False,
             prefix=prefix,
+            write=write,
         )
 
 
@@ -298,7 +303,7 @@ class CheckpointStack(DataStack):
                 description="Directory bucket for checkpoints",
             )
 
-    def import_into(self, reader: cdk.Stack, prefix: str) -> ReachedCheckpoints:
+    def import_into(self, reader: cdk.Stack, prefix: str, *, write: bool) -> ReachedCheckpoints:
         """The buckets, for a stack whose nodes use what lies below a prefix."""
         return ReachedCheckpoints(
             bucket_name=read(reader, self, "BucketName"),
@@ -306,6 +311,7 @@ class CheckpointStack(DataStack):
             express_bucket_name=None if self.store.express is None else read(reader, self, "ExpressBucketName"),
             made_here=True,
             prefix=prefix,
+            write=write,
         )
 
 

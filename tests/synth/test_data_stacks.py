@@ -290,6 +290,23 @@ def test_an_existing_file_system_needs_no_data_stack(synthesize: Synthesize) -> 
     assert {name for name in made if made[name] != before[name]} == {"lab-fleet-helpers"}
 
 
+def test_a_fleet_that_reads_mounts_and_is_granted_reading_only(synthesize: Synthesize) -> None:
+    before = "mounts: { /fsx: corpus }"
+    after = f"{before}, read_only_mounts: [/fsx], checkpoints: checkpoints, checkpoint_prefix: trainers, "
+    template = json.loads(synthesize(edited(before, f"{after}checkpoints_read_only: true"))["lab-fleet-helpers"])
+    told = json.dumps(only(template["Resources"], "AWS::EC2::LaunchTemplate"))
+    assert "ro,relatime,flock" in told
+    assert "/trainers" in told
+    actions = {
+        action
+        for policy in of_type(template["Resources"], "AWS::IAM::Policy").values()
+        for one in policy["Properties"]["PolicyDocument"]["Statement"]
+        for action in ([one["Action"]] if isinstance(one["Action"], str) else one["Action"])
+    }
+    assert {"s3:GetObject", "s3:ListBucket", "kms:Decrypt"} <= actions
+    assert not {one for one in actions if "Put" in one or "Delete" in one or "GenerateDataKey" in one}
+
+
 KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 FULL = f"bucket_name: old-checkpoints, encryption_key_arn: '{KEY}', express_bucket_name: old--use1-az4--x-s3"
 

@@ -339,6 +339,9 @@ class NodesSpec(SpecModel):
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
         examples=[{"/fsx": "corpus"}],
     )
+    read_only_mounts: Annotated[tuple[Text, ...], AsTuple, updates(*TEMPLATES)] = Field(
+        default=(), description="Directories of `mounts` at which the nodes only read.", examples=[["/data"]]
+    )
     watch: Annotated[WatchSpec, updates(*TEMPLATES)] = Field(
         default=WatchSpec(), description="What the watchdog of each node may do."
     )
@@ -464,6 +467,9 @@ class FleetSpec(NodesSpec):
         default=None,
         description="Store of `data` for checkpoints, which the nodes may read and write below `checkpoint_prefix`. "
         "They find it in CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
+    )
+    checkpoints_read_only: Annotated[bool, updates(*TEMPLATES)] = Field(
+        default=False, description="Whether the nodes only read checkpoints, such as those of another fleet."
     )
     checkpoint_prefix: Annotated[KeyPrefix | None, updates(*TEMPLATES)] = Field(
         default=None,
