@@ -297,6 +297,7 @@ def test_what_is_missing_comes_from_the_distribution(servers: Servers) -> None:
         "grep",
         "sed",
         "mkdir",
+        "rm",
         "date",
         "basename",
         "dirname",
