@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # take long to load
 
 _PREFIX = AcceptedFinding(
     cause="Roles: what `grant_read` and `grant_read_write` of fleets and stores add",
-    reason="A grant names its actions, its bucket and a prefix; `*` stands for the objects below it.",
+    reason="A grant names its actions, its bucket and a prefix; `*` means the objects below it.",
     aws_solutions=("IAM5",),
     nist_hipaa_pci=("IAMNoInlinePolicy",),
 )

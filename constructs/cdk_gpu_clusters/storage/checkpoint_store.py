@@ -30,7 +30,7 @@ class ExpressBucket(ClusterConstruct):
     without that.
 
     It keeps its data in one zone only, without versions. Whoever may write can erase all of it, because a session is
-    for the whole bucket. Copy the checkpoints that matter to the bucket of the Region. It outlives its stack. Nodes
+    for the entire bucket. Copy the checkpoints that matter to the bucket of the Region. It outlives its stack. Nodes
     reach it through a gateway endpoint of its own (`NetworkFeature.S3_EXPRESS`), not through that of S3.
 
     Source: Amazon S3 user guide, "S3 Express One Zone", "Directory buckets" and "Working with S3 Lifecycle for

@@ -221,7 +221,7 @@ class ObjectLockOptions(SpecModel):
 
     mode: Annotated[Literal["governance", "compliance"], updates(Resource.BUCKET)] = Field(
         description="`governance`: principals with s3:BypassGovernanceRetention may delete a version. `compliance`: "
-        "nobody may, the root user included."
+        "no one may, the root user included."
     )
     days: Annotated[Days, updates(Resource.BUCKET)] = Field(
         description="Days for which each new version is kept, and is paid for.", examples=[7]
