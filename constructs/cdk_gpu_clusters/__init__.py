@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import NetworkEgress
+    from cdk_gpu_clusters.network.endpoint_access import EndpointAccess
     from cdk_gpu_clusters.node.kubernetes_node import EksCluster, NodeConfig, kubectl_part, node_health_rights
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, UserDataPart, WatchMode
@@ -118,6 +119,7 @@ else:
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
         "MountableFileSystem": "compute.fleet_mounts",
+        "EndpointAccess": "network.endpoint_access",
         "NetworkEgress": "network.egress",
         "NetworkFeature": "rules.endpoints",
         "NodeAlarms": "compute.alarms",
@@ -175,6 +177,7 @@ __all__ = [
     "EksGpuNodeGroup",
     "EksGpuNodeGroupProps",
     "EksNodeRole",
+    "EndpointAccess",
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 from cdk_gpu_clusters._cdk import cached_per_construct, generated_names_of, place_of, resolved_or_none, stack_of
 from cdk_gpu_clusters._template import with_names
-
-if TYPE_CHECKING:
-    from aws_cdk import aws_s3 as s3
 
 # Rules whose findings are accepted one by one: cdk-nag ignores an acknowledgement of the rule as a whole.
 _DETAILED = ("IAM4", "IAM5")
@@ -102,48 +98,6 @@ UNDELIVERED = AcceptedFinding(
     reason="It is a dead-letter queue itself: EventBridge sends what it could not deliver, which people read.",
     aws_solutions=("SQS3",),
 )
-
-GRANTS_ON_BUCKETS = AcceptedFinding(
-    cause="Roles: what `grant_read` and `grant_read_write` of fleets and stores add",
-    reason="CDK's grants name the actions on one bucket and its key by their first letters, and stand with the role.",
-    aws_solutions=("IAM5",),
-    nist_hipaa_pci=("IAMNoInlinePolicy",),
-)
-
-# What CDK 2.275 writes for s3.Bucket.grant_read and grant_read_write, and for the key of the bucket.
-_READ = ("s3:GetObject*", "s3:GetBucket*", "s3:List*")
-_WRITE = ("s3:DeleteObject*", "s3:Abort*", "kms:ReEncrypt*", "kms:GenerateDataKey*")
-
-
-def accept_bucket_grant(grantee: iam.IGrantable, bucket: s3.IBucket, *, write: bool = False, keys: str = "*") -> None:
-    """Accept what packs find in a grant of CDK on a bucket.
-
-    Args:
-        grantee: Who got it; a role or user, whose policy is meant.
-        bucket: The bucket.
-        write: Whether it may be written, too.
-        keys: The keys of the objects.
-    """
-    holder = grantee.grant_principal
-    if isinstance(holder, cdk.Resource):  # a service or an account holds no policy of its own
-        accept_bucket_policy(holder, bucket, write=write, keys=keys)
-
-
-def accept_bucket_policy(holder: IConstruct, bucket: s3.IBucket, *, write: bool = False, keys: str = "*") -> None:
-    """Accept the same of a construct that holds the policy, such as a role that was made elsewhere.
-
-    Args:
-        holder: Whose policy is meant.
-        bucket: The bucket.
-        write: Whether it may be written, too.
-        keys: The keys of the objects.
-    """
-    actions = (*_READ, *_WRITE) if write else _READ
-    GRANTS_ON_BUCKETS.at(
-        holder,
-        *(f"Action::{action}" for action in actions),
-        named_resource(holder, bucket.arn_for_objects(keys)),
-    )
 
 
 def named_defined(scope: IConstruct, arn: str, ids: Mapping[str, str]) -> str:

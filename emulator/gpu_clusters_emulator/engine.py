@@ -83,16 +83,25 @@ class Engine:
             await self.asgi(scope, receive, send)
         self.world = World(call_from_states, _decide)
 
-    def asked(self, request: Request, service: str) -> tuple[str, str]:
-        """IAM action and resource of a request to one of the engine's services."""
+    def asked(self, request: Request, service: str) -> Iterator[tuple[str, str, dict[str, str]]]:
+        """What IAM judges a request to one of the engine's services by: actions, resources, and condition keys."""
         actions: Any = import_module("ministack.core.iam_actions")
         headers = {"x-amz-target": request.target, "content-type": "application/x-www-form-urlencoded"}
         query = parse_qs(request.query, keep_blank_values=True)
         if not request.target and b"Action=" in request.body:
             query = {**parse_qs(request.body.decode()), **query}
         parts = (service, request.method, request.path, headers, request.body, query)
-        action = actions.extract_iam_action(*parts)
-        return str(action), str(actions.extract_resource_arn(*parts, self.world.region, self.world.account))
+        action = str(actions.extract_iam_action(*parts))
+        if service == "s3" and request.method == "POST" and "delete" in query:
+            # Amazon S3 API reference, DeleteObjects: each key needs s3:DeleteObject, each version the other action.
+            bucket = request.path.strip("/")
+            for arn, version in actions._s3_batch_delete_targets(bucket, request.body):
+                yield "s3:DeleteObjectVersion" if version else "s3:DeleteObject", arn, {}
+            return
+        # Service authorization reference of Amazon S3: the listings of a bucket have the condition key s3:prefix.
+        listed = action in ("s3:ListBucket", "s3:ListBucketVersions")
+        context = {"s3:prefix": query.get("prefix", [""])[0]} if listed else {}
+        yield action, str(actions.extract_resource_arn(*parts, self.world.region, self.world.account)), context
 
     def here(self) -> World:
         self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()

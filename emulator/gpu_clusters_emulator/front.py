@@ -71,7 +71,8 @@ class Front:
                 _, _, operation = request.target.rpartition(".")
                 permissions.authorize(world, caller, service, operation, json.loads(request.body or b"{}"))
             else:
-                permissions.require(world, caller, *self._engine.asked(request, service))
+                for action, resource, asked in self._engine.asked(request, service):
+                    permissions.require(world, caller, action, resource, asked)
         except ApiError as error:
             return denial(service, request, error)
         return None

@@ -70,7 +70,7 @@ class Research(cdk.Stack):
             capacity=Capacity.spot(),
         )
         checkpoints = CheckpointStore(self, "Checkpoints", expire_after=cdk.Duration.days(30))
-        checkpoints.grant_read_write(trainers)
+        checkpoints.grant_read_write(trainers, prefix="trainers/")
         helpers.grant_read(checkpoints.bucket)
         too_few = cloudwatch.Alarm(
             self,

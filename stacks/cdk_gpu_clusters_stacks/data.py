@@ -11,13 +11,13 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import accept_bucket_grant
 from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters._object_access import grant_key, grant_objects
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.node.storage import checkpoint_environment
 from cdk_gpu_clusters.rules.lustre import ReadCacheMode
-from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
+from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore, grant_sessions
 from cdk_gpu_clusters.storage.lustre_store import LustreStore
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack, import_subnet
@@ -31,6 +31,7 @@ from cdk_gpu_clusters_stacks.spec.data import (
     ExistingLustreSpec,
     LustreOptions,
     LustreSpec,
+    ObjectLockOptions,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.stack_names import data_stack
@@ -213,37 +214,40 @@ class ReachedCheckpoints:
         key_arn: Customer managed key of the buckets, None for none.
         express_bucket_name: Directory bucket, None for none.
         made_here: Whether their policies are this app's.
+        prefix: What the keys of the fleet begin with, with a slash at its end; empty for all.
+        write: Whether the fleet writes them, or only reads.
     """
 
     bucket_name: str
     key_arn: str | None
     express_bucket_name: str | None
     made_here: bool
+    prefix: str
+    write: bool
 
     @property
     def node_environment(self) -> dict[str, str]:
         """Variables by which nodes find the buckets."""
-        express = self.express_bucket_name
-        return checkpoint_environment(
-            s3_uri=f"s3://{self.bucket_name}", express_s3_uri=None if express is None else f"s3://{express}"
-        )
+        uris = [f"s3://{name}/{self.prefix}".rstrip("/") for name in self._names()]
+        return checkpoint_environment(s3_uri=uris[0], express_s3_uri=uris[1] if uris[1:] else None)
 
-    def grant_read_write(self, reader: cdk.Stack, role: iam.IRole) -> None:
-        """Let a role read and write checkpoints; the permissions stand with the role.
+    def _names(self) -> list[str]:
+        return [self.bucket_name, *([] if self.express_bucket_name is None else [self.express_bucket_name])]
+
+    def grant(self, reader: cdk.Stack, role: iam.IRole) -> None:
+        """Let a role read checkpoints below the prefix, and write them if it may; the permissions stand with the role.
 
         The policies of existing buckets cannot be changed from here: what they need is in an output.
         """
         bucket = s3.Bucket.from_bucket_name(reader, "Checkpoints", self.bucket_name)
-        grants = {"bucket": bucket.grant_read_write(role)}
-        accept_bucket_grant(role, bucket, write=True)
+        grants = {"bucket": grant_objects(role, bucket, prefix=self.prefix, write=self.write)}
         if self.key_arn is not None:
-            key = kms.Key.from_key_arn(reader, "CheckpointKey", self.key_arn)
-            grants["key"] = key.grant_encrypt_decrypt(role)
+            grants["key"] = grant_key(
+                role, kms.Key.from_key_arn(reader, "CheckpointKey", self.key_arn), write=self.write
+            )
         if self.express_bucket_name is not None:
             arn = reader.format_arn(service="s3express", resource="bucket", resource_name=self.express_bucket_name)
-            grants["express_bucket"] = iam.Grant.add_to_principal(
-                grantee=role, actions=["s3express:CreateSession"], resource_arns=[arn]
-            )
+            grants["express_bucket"] = grant_sessions(role, arn, None, write=self.write)
         if not self.made_here:
             _print_policies(reader, role, grants)
 
@@ -255,13 +259,15 @@ class ExistingCheckpoints:
         """Know them by their names."""
         self._options = options
 
-    def import_into(self, _reader: cdk.Stack) -> ReachedCheckpoints:
-        """The buckets, for a stack whose nodes use them."""
+    def import_into(self, _reader: cdk.Stack, prefix: str, *, write: bool) -> ReachedCheckpoints:
+        """The buckets, for a stack whose nodes use what lies below a prefix."""
         return ReachedCheckpoints(
             bucket_name=self._options.bucket_name,
             key_arn=self._options.encryption_key_arn,
             express_bucket_name=self._options.express_bucket_name,
             made_here=False,
+            prefix=prefix,
+            write=write,
         )
 
 
@@ -279,6 +285,7 @@ class CheckpointStack(DataStack):
             encryption_key=given_key(self, options.encryption_key_arn),
             versioned=options.versioned,
             noncurrent_version_expiration=cdk.Duration.days(options.keep_deleted_days),
+            object_lock=_retention(options.object_lock),
             expire_after=_days(options.expire_after_days),
             archive_after=_days(options.archive_after_days),
             express_zone_id=options.express_zone_id,
@@ -296,13 +303,15 @@ class CheckpointStack(DataStack):
                 description="Directory bucket for checkpoints",
             )
 
-    def import_into(self, reader: cdk.Stack) -> ReachedCheckpoints:
-        """The buckets, for a stack whose nodes use them."""
+    def import_into(self, reader: cdk.Stack, prefix: str, *, write: bool) -> ReachedCheckpoints:
+        """The buckets, for a stack whose nodes use what lies below a prefix."""
         return ReachedCheckpoints(
             bucket_name=read(reader, self, "BucketName"),
             key_arn=read(reader, self, "KeyArn"),
             express_bucket_name=None if self.store.express is None else read(reader, self, "ExpressBucketName"),
             made_here=True,
+            prefix=prefix,
+            write=write,
         )
 
 
@@ -336,9 +345,22 @@ def _for_owner(grant: iam.Grant, role: iam.IRole) -> list[iam.PolicyStatement]:
     if grant.resource_statements:
         return grant.resource_statements
     return [
-        iam.PolicyStatement(principals=[iam.ArnPrincipal(role.role_arn)], actions=own.actions, resources=own.resources)
+        iam.PolicyStatement(
+            principals=[iam.ArnPrincipal(role.role_arn)],
+            actions=own.actions,
+            resources=own.resources,
+            conditions=own.conditions,
+        )
         for own in grant.principal_statements
     ]
+
+
+def _retention(lock: ObjectLockOptions | None) -> s3.ObjectLockRetention | None:
+    if lock is None:
+        return None
+    days = cdk.Duration.days(lock.days)
+    compliance = lock.mode == "compliance"
+    return s3.ObjectLockRetention.compliance(days) if compliance else s3.ObjectLockRetention.governance(days)
 
 
 def _days(number: int | None) -> cdk.Duration | None:

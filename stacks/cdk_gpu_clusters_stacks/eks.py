@@ -9,7 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import accept_bucket_policy
+from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
@@ -80,9 +80,8 @@ class EksStack(cdk.Stack):
         name, _, prefix = s3_uri.removeprefix("s3://").partition("/")
         role = iam.Role.from_role_name(reader, "BucketDriver", read(reader, self, "BucketDriverRoleName"))
         bucket = weights_bucket(reader, name, key_arn)
-        keys = f"{prefix.strip('/')}/*" if prefix.strip("/") else "*"
-        bucket.grant_read(role, keys)
-        accept_bucket_policy(role, bucket, keys=keys)
+        folder = prefix.strip("/")
+        grant_objects(role, bucket, prefix=f"{folder}/" if folder else "")
 
     def import_into(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
         """The cluster, imported into a stack of node groups."""

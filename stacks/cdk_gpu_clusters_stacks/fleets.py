@@ -80,6 +80,7 @@ class NodeOptions(TypedDict):
     mig: MigLayout | Sequence[MigLayout] | None
     fabric_manager_order: FabricManagerOrder
     mounts: Mapping[str, ReachedLustre]
+    read_only_mounts: Sequence[str]
     watch: NodeWatch
     alarms: AlarmSettings | None
     evidence_bucket: s3.IBucket | None
@@ -134,11 +135,13 @@ class NodesStack(cdk.Stack):
         }
         self._file_systems = {store: store.import_into(self) for store in dict.fromkeys(mounted.values())}
         self._mounts = {point: self._file_systems[store] for point, store in mounted.items()}
-        checkpoints = fleet.spec.checkpoints if isinstance(fleet.spec, FleetSpec) else None
-        buckets = None if checkpoints is None else site.stores[checkpoints]
         self._buckets = None
-        if isinstance(buckets, CheckpointStack | ExistingCheckpoints):
-            self._buckets = buckets.import_into(self)
+        if isinstance(fleet.spec, FleetSpec) and fleet.spec.checkpoints is not None:
+            buckets = site.stores[fleet.spec.checkpoints]
+            if isinstance(buckets, CheckpointStack | ExistingCheckpoints):
+                self._buckets = buckets.import_into(
+                    self, fleet.spec.checkpoint_folder(fleet.name), write=not fleet.spec.checkpoints_read_only
+                )
 
     def node_subnets(self) -> ec2.SubnetSelection:
         """The subnets of the nodes."""
@@ -159,6 +162,7 @@ class NodesStack(cdk.Stack):
             mig=spec.mig_layouts,
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
             mounts=self._mounts,
+            read_only_mounts=spec.read_only_mounts,
             watch=spec.watch.settings,
             alarms=spec.alarms.settings,
             evidence_bucket=None if evidence is None else s3.Bucket.from_bucket_name(self, "Evidence", evidence),
@@ -206,7 +210,7 @@ class NodesStack(cdk.Stack):
                 group = nodes.launch_template.security_groups[0]
                 started_by().node.add_dependency(store.allow_from(self, f"Data{index or ''}", group))
         if self._buckets is not None:
-            self._buckets.grant_read_write(self, nodes.role)
+            self._buckets.grant(self, nodes.role)
             grant_before(nodes.role, started_by())
         spec = self._planned.spec
         if spec.alarms.tells and nodes.alarms is not None:

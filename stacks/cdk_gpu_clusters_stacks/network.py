@@ -13,6 +13,7 @@ from constructs import Construct, IConstruct
 from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.network.egress import NetworkEgress
+from cdk_gpu_clusters.network.endpoint_access import EndpointAccess
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
@@ -41,6 +42,7 @@ class NetworkStack(cdk.Stack):
         env: cdk.Environment,
     ) -> None:
         super().__init__(scope, construct_id, env=env, description="Network of a GPU cluster")
+        access = spec.endpoint_access
         self.network = ClusterNetwork(
             self,
             "Network",
@@ -49,6 +51,7 @@ class NetworkStack(cdk.Stack):
             fleet_subnet_prefix=spec.fleet_subnet_prefix,
             control_availability_zones=spec.control_availability_zones,
             egress=NetworkEgress(spec.egress),
+            endpoint_access=None if access is None else EndpointAccess(**access.model_dump()),
             features=features,
             flow_logs=spec.flow_logs,
         )

@@ -205,7 +205,7 @@ def test_a_fleet_reads_and_writes_its_checkpoints(synthesize: Synthesize) -> Non
     made = synthesize(CLUSTER)
     trainers = json.dumps(json.loads(made["lab-fleet-trainers"]))
     assert "lab-data-checkpoints" not in made["lab-fleet-helpers"]
-    for action in ("s3:PutObject", "s3express:CreateSession", "kms:GenerateDataKey*"):
+    for action in ("s3:PutObject", "s3express:CreateSession", "kms:GenerateDataKey"):
         assert action in trainers, action
     for variable, output in (
         ("CHECKPOINT_S3_URI", "BucketName"),
@@ -290,6 +290,23 @@ def test_an_existing_file_system_needs_no_data_stack(synthesize: Synthesize) -> 
     assert {name for name in made if made[name] != before[name]} == {"lab-fleet-helpers"}
 
 
+def test_a_fleet_that_reads_mounts_and_is_granted_reading_only(synthesize: Synthesize) -> None:
+    before = "mounts: { /fsx: corpus }"
+    after = f"{before}, read_only_mounts: [/fsx], checkpoints: checkpoints, checkpoint_prefix: trainers, "
+    template = json.loads(synthesize(edited(before, f"{after}checkpoints_read_only: true"))["lab-fleet-helpers"])
+    told = json.dumps(only(template["Resources"], "AWS::EC2::LaunchTemplate"))
+    assert "ro,relatime,flock" in told
+    assert "/trainers" in told
+    actions = {
+        action
+        for policy in of_type(template["Resources"], "AWS::IAM::Policy").values()
+        for one in policy["Properties"]["PolicyDocument"]["Statement"]
+        for action in ([one["Action"]] if isinstance(one["Action"], str) else one["Action"])
+    }
+    assert {"s3:GetObject", "s3:ListBucket", "kms:Decrypt"} <= actions
+    assert not {one for one in actions if "Put" in one or "Delete" in one or "GenerateDataKey" in one}
+
+
 KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 FULL = f"bucket_name: old-checkpoints, encryption_key_arn: '{KEY}', express_bucket_name: old--use1-az4--x-s3"
 
@@ -316,12 +333,13 @@ def test_existing_checkpoints_need_no_data_stack(synthesize: Synthesize) -> None
     assert {name for name in made if made[name] != before[name]} == {"lab-fleet-trainers"}
     text = made["lab-fleet-trainers"]
     assert "lab-data-checkpoints" not in text
-    assert "CHECKPOINT_S3_URI=s3://old-checkpoints\\n" in text
-    assert "CHECKPOINT_EXPRESS_S3_URI=s3://old--use1-az4--x-s3\\n" in text
-    bucket, key, express = granted(json.loads(text))
-    assert {"s3:GetObject*", "s3:PutObject", "s3:DeleteObject*", "s3:List*"} <= set(bucket["Action"])
-    assert [json.dumps(arn).count("old-checkpoints") for arn in bucket["Resource"]] == [1, 1]
-    assert {"kms:Decrypt", "kms:GenerateDataKey*"} <= set(key["Action"])
+    assert "CHECKPOINT_S3_URI=s3://old-checkpoints/trainers\\n" in text
+    assert "CHECKPOINT_EXPRESS_S3_URI=s3://old--use1-az4--x-s3/trainers\\n" in text
+    objects, _, listing, key, express = granted(json.loads(text))
+    assert {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"} <= set(objects["Action"])
+    assert "old-checkpoints/trainers/*" in json.dumps(objects["Resource"])
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": "trainers/*"}}
+    assert key["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
     assert key["Resource"] == KEY
     assert express["Action"] == "s3express:CreateSession"
     assert ":bucket/old--use1-az4--x-s3" in json.dumps(express["Resource"])
@@ -329,8 +347,9 @@ def test_existing_checkpoints_need_no_data_stack(synthesize: Synthesize) -> None
 
 def test_existing_checkpoints_without_key_and_express_grant_the_bucket_only(synthesize: Synthesize) -> None:
     text = synthesize(existing_checkpoints("bucket_name: old-checkpoints"))["lab-fleet-trainers"]
-    (bucket,) = granted(json.loads(text))
-    assert "s3:PutObject" in bucket["Action"]
+    objects, *others = granted(json.loads(text))
+    assert "s3:PutObject" in objects["Action"]
+    assert [one["Action"] for one in others] == ["s3:GetBucketLocation", "s3:ListBucket"]
     assert "CHECKPOINT_EXPRESS" not in text
 
 
@@ -342,10 +361,12 @@ def test_policies_of_existing_checkpoints_are_printed_for_their_owner(synthesize
     assert {"Fn::GetAtt": [role, "Arn"]} in pieces
     printed = json.loads("".join(piece if isinstance(piece, str) else "…" for piece in pieces))
     assert set(printed) == {"bucket", "key", "express_bucket"}
-    for (statement,), own in zip(printed.values(), granted(template), strict=True):
+    statements = [one for each in printed.values() for one in each]
+    for statement, own in zip(statements, granted(template), strict=True):
         assert statement["Effect"] == "Allow"
         assert statement["Principal"] == {"AWS": "…"}
-        assert sorted(statement["Action"]) == sorted(own["Action"])
+        assert statement["Action"] == own["Action"]
+        assert statement.get("Condition") == own.get("Condition")
     assert printed["key"][0]["Resource"] == "*", "a key's policy is about that key"
     assert "CheckpointPolicies" not in json.loads(synthesize(CLUSTER)["lab-fleet-trainers"])["Outputs"]
 

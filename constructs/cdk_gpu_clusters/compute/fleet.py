@@ -216,13 +216,11 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         group: autoscaling.CfnAutoScalingGroup = self._defined.resource(GROUP)
         return group
 
-    def grant_read(self, bucket: s3.IBucket) -> iam.Grant:
-        """Let the nodes read a bucket."""
-        return self._before_nodes(super().grant_read(bucket))
+    def grant_read(self, bucket: s3.IBucket, *, prefix: str = "") -> iam.Grant:
+        return self._before_nodes(super().grant_read(bucket, prefix=prefix))
 
-    def grant_read_write(self, bucket: s3.IBucket) -> iam.Grant:
-        """Let the nodes read and write a bucket, such as one for checkpoints."""
-        return self._before_nodes(super().grant_read_write(bucket))
+    def grant_read_write(self, bucket: s3.IBucket, *, prefix: str = "") -> iam.Grant:
+        return self._before_nodes(super().grant_read_write(bucket, prefix=prefix))
 
     def _before_nodes(self, grant: iam.Grant) -> iam.Grant:
         grant_before(self.role, self.cfn_auto_scaling_group)

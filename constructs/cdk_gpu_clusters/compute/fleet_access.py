@@ -11,8 +11,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import accept_bucket_grant
 from cdk_gpu_clusters._cdk import ClusterConstruct, region_of, stack_of
+from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 
 if TYPE_CHECKING:  # takes long to load
@@ -76,15 +76,23 @@ class IGpuFleet(ClusterConstruct):
         )
         return f'aws ssm start-session --region {region} --target "$({instance})"'
 
-    def grant_read(self, bucket: s3.IBucket) -> iam.Grant:
-        """Let the nodes read a bucket."""
-        accept_bucket_grant(self.role, bucket)
-        return bucket.grant_read(self.role)
+    def grant_read(self, bucket: s3.IBucket, *, prefix: str = "") -> iam.Grant:
+        """Let the nodes read a bucket.
 
-    def grant_read_write(self, bucket: s3.IBucket) -> iam.Grant:
-        """Let the nodes read and write a bucket, such as one for checkpoints."""
-        accept_bucket_grant(self.role, bucket, write=True)
-        return bucket.grant_read_write(self.role)
+        Args:
+            bucket: The bucket.
+            prefix: What the keys begin with, such as `corpus/`; every object if left out.
+        """
+        return grant_objects(self.role, bucket, prefix=prefix)
+
+    def grant_read_write(self, bucket: s3.IBucket, *, prefix: str = "") -> iam.Grant:
+        """Let the nodes read, write and delete objects of a bucket, but not their old versions.
+
+        Args:
+            bucket: The bucket.
+            prefix: What the keys begin with, such as `trainers/`; every object if left out.
+        """
+        return grant_objects(self.role, bucket, prefix=prefix, write=True)
 
 
 class LaunchedFleet(IGpuFleet):

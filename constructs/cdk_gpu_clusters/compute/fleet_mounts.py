@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from aws_cdk import aws_ec2 as ec2
@@ -10,9 +10,9 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.catalogue.instances import InstanceType
-from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.errors import Finding, raise_for
 from cdk_gpu_clusters.fleet.plan import FleetPlan
-from cdk_gpu_clusters.node.storage import LustreMount
+from cdk_gpu_clusters.node.storage import LustreMount, check_read_only
 
 
 class MountableFileSystem(Protocol):
@@ -47,12 +47,19 @@ class _KnowsClients(Protocol):
     ) -> list[Finding]: ...
 
 
-def lustre_mounts(stores: Mapping[str, MountableFileSystem]) -> tuple[LustreMount, ...]:
+def lustre_mounts(
+    stores: Mapping[str, MountableFileSystem], read_only: Collection[str] = ()
+) -> tuple[LustreMount, ...]:
     """The mounts of a node, in the order given, with EFA if the file system has it.
 
     Args:
         stores: File systems by mount point.
+        read_only: Mount points at which the nodes only read.
+
+    Raises:
+        ConfigError: GPU-MNT-006.
     """
+    raise_for(check_read_only(read_only, stores))
     return tuple(
         LustreMount(
             mount_point=point,
@@ -60,6 +67,7 @@ def lustre_mounts(stores: Mapping[str, MountableFileSystem]) -> tuple[LustreMoun
             mount_name=store.mount_name,
             # Only a `LustreStore` knows it of itself.
             efa=bool(getattr(store, "efa", False)),
+            read_only=point in read_only,
         )
         for point, store in stores.items()
     )

@@ -43,6 +43,7 @@ class NodeSoftwareProps(TypedDict, total=False):
             AWS PCS always before: only then may the node reboot for it.
         mounts: FSx for Lustre file systems by mount point, such as `{"/fsx": store}`. A `LustreStore` admits the
             nodes of a fleet by itself. A node that cannot mount one fails its boot, with the reason logged.
+        read_only_mounts: Mount points of `mounts` at which the nodes only read, such as `["/data"]`.
         environment: Variables for every login and job on the node, such as NCCL settings, or those of
             `checkpoint_environment`. Pods and model servers have their own.
         user_data_parts: Further user-data parts, after the library's own.
@@ -62,6 +63,7 @@ class NodeSoftwareProps(TypedDict, total=False):
     mig: MigLayout | Sequence[MigLayout] | None
     fabric_manager_order: FabricManagerOrder
     mounts: Mapping[str, MountableFileSystem] | None
+    read_only_mounts: Sequence[str]
     environment: Mapping[str, str] | None
     user_data_parts: Sequence[UserDataPart]
     node_files: Sequence[NodeFile]

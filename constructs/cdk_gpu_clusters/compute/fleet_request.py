@@ -153,7 +153,7 @@ def node_request(
         user_parts=tuple(options.get("user_data_parts", ())),
         files=tuple(options.get("node_files", ())),
         fabric_manager_order=options.get("fabric_manager_order", FabricManagerOrder.AFTER),
-        mounts=lustre_mounts(options.get("mounts") or {}),
+        mounts=lustre_mounts(options.get("mounts") or {}, options.get("read_only_mounts", ())),
         scratch=options.get("scratch", True),
         watch=options.get("watch") or NodeWatch(),
         log_group_name=log_group_name,

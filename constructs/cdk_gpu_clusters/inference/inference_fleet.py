@@ -249,6 +249,6 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         """Address of the service, known at deployment."""
         return self.load_balancer.url
 
-    def grant_read(self, bucket: s3.IBucket) -> iam.Grant:
-        """Let the nodes read a bucket."""
-        return self.fleet.grant_read(bucket)
+    def grant_read(self, bucket: s3.IBucket, *, prefix: str = "") -> iam.Grant:
+        """Let the nodes read a bucket, or the objects whose keys begin with a prefix."""
+        return self.fleet.grant_read(bucket, prefix=prefix)

@@ -11,8 +11,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_ssm as ssm
 
-from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import resolved_or_none
+from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
@@ -141,9 +142,7 @@ class ModelWeights:
     def grant_read(self, role: iam.IRole) -> None:
         """Let a role read what it copies."""
         if self.bucket is not None:
-            keys = f"{self.prefix}/*" if self.prefix else "*"
-            self.bucket.grant_read(role, keys)
-            accept_bucket_grant(role, self.bucket, keys=keys)
+            grant_objects(role, self.bucket, prefix=f"{self.prefix}/" if self.prefix else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
-    memory_lock,
+    container_security,
     memory_mib,
     nccl_environment,
     placement,
@@ -142,7 +142,6 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
     shm, shm_mount = shared_memory(memory_mib(job.pool, share) // 4)
     points = list(job.pool.mounts) if job.mounts is None else list(job.mounts)
     stores = {point: job.pool.mounts[point] for point in points}
-    security = {"allowPrivilegeEscalation": False, **memory_lock(job.pool)}
     return {
         "metadata": {
             "labels": {"app.kubernetes.io/name": job.name},
@@ -166,7 +165,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
                         *plain_variables({**nccl_environment(job.pool, share), **job.environment}),
                     ],
                     "resources": pod_resources(job.pool, share),
-                    "securityContext": security,
+                    "securityContext": container_security(),
                     "volumeMounts": [
                         shm_mount,
                         *(volume_mount(volume, point) for point, volume in stores.items()),

@@ -9,7 +9,13 @@ from typing import Any
 from cdk_gpu_clusters.catalogue.mig import MigProfile
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gang_job import COMPLETION_INDEX, queue_label
-from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, placement, plain_variables, pod_resources
+from cdk_gpu_clusters.kubernetes.gpu_pod import (
+    NodeShare,
+    container_security,
+    placement,
+    plain_variables,
+    pod_resources,
+)
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
@@ -294,7 +300,7 @@ def _container(
         **({"args": list(command)} if command else {}),
         "env": [*numbers, *plain_variables({_PROFILE: profile.name, **environment})],
         "resources": pod_resources(pool, slice_share(pool, profile)),
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": container_security(),
         **(
             {"volumeMounts": [volume_mount(volume, point) for point, volume in pool.mounts.items()]}
             if pool.mounts

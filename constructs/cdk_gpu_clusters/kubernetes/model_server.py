@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, define_rule
-from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, nccl_environment, plain_variables, shared_memory
+from cdk_gpu_clusters.kubernetes.gpu_pod import (
+    NodeShare,
+    container_security,
+    nccl_environment,
+    plain_variables,
+    shared_memory,
+)
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_SERVICE_ACCOUNT, check_name
 from cdk_gpu_clusters.kubernetes.volumes import claimed, store_of, volume_mount
@@ -141,7 +147,7 @@ def server_container(
         ],
         **(probes if is_probed else {}),
         "resources": dict(resources),
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": container_security(),
         **({"volumeMounts": mounts} if mounts else {}),
     }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gang_job import NODE_COUNT, check_gpus, queue_label
-from cdk_gpu_clusters.kubernetes.gpu_pod import memory_lock, placement, pod_resources, whole_node
+from cdk_gpu_clusters.kubernetes.gpu_pod import placement, pod_resources, whole_node
 from cdk_gpu_clusters.kubernetes.model_deployment import service
 from cdk_gpu_clusters.kubernetes.model_server import (
     ServerPod,
@@ -168,7 +168,6 @@ def _template(
     words = [word for pair in shared.items() for word in pair] + ([] if is_leader else ["--headless"])
     told = replace(server, command=[*server.command, *words])
     container = server_container(pool, told, pod_resources(pool, share), share, is_probed=is_leader)
-    container["securityContext"] |= memory_lock(pool)
     volumes, _ = server_volumes(pool, server, share, f"{name}-weights")
     return {
         "metadata": {

@@ -24,6 +24,7 @@ class LustreVolume:
         dns_name: Name to mount.
         mount_name: The file system's own word behind the name.
         storage_capacity_gib: Its size in GiB, None if unknown.
+        read_only: Whether pods only read.
     """
 
     name: str
@@ -31,6 +32,7 @@ class LustreVolume:
     dns_name: str
     mount_name: str
     storage_capacity_gib: int | None = None
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,7 +187,8 @@ def _check_command(command: Sequence[str]) -> Iterator[Finding]:
 
 
 def _check_checkpoints(pool: NodePool, folder: str | None) -> Iterator[Finding]:
-    if folder is not None and store_of(pool, folder) is None:
+    found = None if folder is None else store_of(pool, folder)
+    if folder is not None and (found is None or found[1].read_only):
         yield CHECKPOINTS.finding(
             cause="a pod that starts again would not find its checkpoints",
             got=folder,

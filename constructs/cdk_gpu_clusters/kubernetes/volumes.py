@@ -116,7 +116,7 @@ def volume_mount(
         volume: The file system.
         mount_path: Where the container sees it.
         sub_path: Folder of the file system to mount; all of it if left out.
-        read_only: Whether the container may only read.
+        read_only: Whether the container may only read, as it may in any case if the volume is read-only.
 
     Raises:
         ConfigError: GPU-K8S-012.
@@ -133,7 +133,7 @@ def volume_mount(
     mount: dict[str, Any] = {"name": volume.name, "mountPath": mount_path}
     if sub_path:
         mount["subPath"] = sub_path
-    if read_only:
+    if read_only or volume.read_only:
         mount["readOnly"] = True
     return mount
 

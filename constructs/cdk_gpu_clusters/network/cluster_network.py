@@ -14,11 +14,12 @@ from constructs import Construct, DependencyGroup, IDependable
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.errors import Finding
-from cdk_gpu_clusters.rules.endpoints import NetworkFeature, endpoints_for
+from cdk_gpu_clusters.rules.endpoints import NetworkFeature, check_endpoint_access, endpoints_for
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget, usable_addresses
 
 from .cluster_subnets import ClusterSubnets, cidr_of
 from .egress import NatEgress, NetworkEgress
+from .endpoint_access import EndpointAccess
 from .endpoints import VpcEndpoints
 from .flow_logs import VpcFlowLogs
 from .network_zones import NetworkZones, check_network_zones
@@ -51,7 +52,8 @@ class ClusterNetwork(ClusterConstruct):
     - an S3 gateway endpoint on all private route tables, so that datasets and checkpoints cost no NAT fee;
     - with `NetworkEgress.NAT` an internet gateway, and one NAT gateway in a public subnet in the fleet's zone;
     - with `NetworkEgress.CLOSED` interface endpoints of the AWS services that the features in use need, in the
-      control subnets, behind one security group that takes HTTPS from the VPC;
+      control subnets, behind one security group that takes HTTPS from the VPC. Policies limit all endpoints to your
+      own identities and resources (`EndpointAccess`);
     - flow logs in CloudWatch Logs.
 
     No subnet gives public addresses. `subnets.py` divides the block; adding a control zone later
@@ -99,6 +101,7 @@ class ClusterNetwork(ClusterConstruct):
         fleet_subnet_prefix: int | None = None,
         control_availability_zones: Sequence[str] | None = None,
         egress: NetworkEgress = NetworkEgress.NAT,
+        endpoint_access: EndpointAccess | None = None,
         nat_availability_zone: str | None = None,
         features: Iterable[NetworkFeature] = (),
         flow_logs: bool = True,
@@ -122,6 +125,8 @@ class ClusterNetwork(ClusterConstruct):
                 By default the first two zones that CloudFormation lists for the account (`Fn::GetAZs`); name
                 them if services that you use are not in every zone.
             egress: How nodes reach what is outside.
+            endpoint_access: What the endpoints of a closed network carry; only what belongs to the network's own
+                account, and AWS's own buckets, if left out. Not with a NAT gateway, which carries everything.
             nat_availability_zone: Zone of the NAT gateway. By default the fleet's; for a Local Zone the first
                 zone that CloudFormation lists.
             features: What the cluster uses; a closed network gets the endpoints for it. See `add_feature`.
@@ -145,6 +150,7 @@ class ClusterNetwork(ClusterConstruct):
             nat=nat_availability_zone,
             egress=self.egress,
         )
+        faults += check_endpoint_access(closed=self.egress is NetworkEgress.CLOSED, given=endpoint_access is not None)
         faults += check_subnets(size, fleet_subnet_prefix=fleet_subnet_prefix, control_zones=keys)
         report(self, faults)
         plan = plan_subnets(size, fleet_subnet_prefix=fleet_subnet_prefix, control_zones=keys)
@@ -175,6 +181,7 @@ class ClusterNetwork(ClusterConstruct):
             cidr_block=cidr,
             private_subnets=[self.fleet_subnet, *self.control_subnets, *self.load_balancer_subnets],
             endpoint_subnets=self.control_subnets,
+            access=(endpoint_access or EndpointAccess()) if self.egress is NetworkEgress.CLOSED else None,
         )
         self.flow_logs: VpcFlowLogs | None = None
         if not flow_logs:

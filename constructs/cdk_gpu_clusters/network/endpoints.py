@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import ClusterConstruct, resolved_or_none
+from cdk_gpu_clusters._cdk import ClusterConstruct, place_of, resolved_or_none, stack_of
+
+from .endpoint_access import EndpointAccess, Place
 
 _HTTPS = 443
 
@@ -37,6 +40,7 @@ class VpcEndpoints(ClusterConstruct):
         cidr_block: str,
         private_subnets: Sequence[ec2.ISubnet],
         endpoint_subnets: Sequence[ec2.ISubnet],
+        access: EndpointAccess | None = None,
     ) -> None:
         """Define the S3 endpoint.
 
@@ -47,9 +51,11 @@ class VpcEndpoints(ClusterConstruct):
             cidr_block: The VPC's block, from which the interface endpoints take HTTPS.
             private_subnets: Subnets whose route tables lead to S3 through the gateway endpoint.
             endpoint_subnets: Subnets of the interface endpoints, at most one in each zone.
+            access: What the endpoints carry; everything if left out.
         """
         super().__init__(scope, construct_id)
         self._vpc = vpc
+        self._access = access
         self._cidr_block = cidr_block
         self._endpoint_subnets = ec2.SubnetSelection(subnets=list(endpoint_subnets))
         self._private_subnets = ec2.SubnetSelection(subnets=list(private_subnets))
@@ -81,9 +87,16 @@ class VpcEndpoints(ClusterConstruct):
         return self._s3_express
 
     def _gateway(self, construct_id: str, service: ec2.GatewayVpcEndpointAwsService) -> ec2.GatewayVpcEndpoint:
-        return ec2.GatewayVpcEndpoint(
+        endpoint = ec2.GatewayVpcEndpoint(
             self, construct_id, vpc=self._vpc, service=service, subnets=[self._private_subnets]
         )
+        self._limit(endpoint, "s3express" if construct_id == "S3Express" else "s3")
+        return endpoint
+
+    def _limit(self, endpoint: ec2.VpcEndpoint, service: str) -> None:
+        if self._access is not None:
+            for statement in self._access.statements(service, Place(*place_of(stack_of(self)))):
+                endpoint.add_to_policy(iam.PolicyStatement.from_json(statement))
 
     def add_interface(self, service: str) -> ec2.InterfaceVpcEndpoint:
         """Define the interface endpoint of a service, or give the one that was defined before.
@@ -94,7 +107,7 @@ class VpcEndpoints(ClusterConstruct):
                 without `env` gets `com.amazonaws`.
         """
         if service not in self._interfaces:
-            self._interfaces[service] = ec2.InterfaceVpcEndpoint(
+            self._interfaces[service] = made = ec2.InterfaceVpcEndpoint(
                 self,
                 service,
                 vpc=self._vpc,
@@ -104,6 +117,7 @@ class VpcEndpoints(ClusterConstruct):
                 open=False,
                 private_dns_enabled=True,
             )
+            self._limit(made, service)
         return self._interfaces[service]
 
     def _define_security_group(self) -> ec2.SecurityGroup:

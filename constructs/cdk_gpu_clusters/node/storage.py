@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from pathlib import PurePosixPath
 
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 
 _PATH = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
 _WORD = re.compile(r"[!-~]+")
@@ -48,6 +48,11 @@ CHECKPOINTS = define_rule(
     "Checkpoints are written to shared storage",
     source="the root volume and the local disks are lost with their node",
 )
+READ_ONLY = define_rule(
+    "GPU-MNT-006",
+    "What is mounted read-only is one of the mounts",
+    source="mount(8): ro is an option of a mount",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,8 @@ class LustreMount:
         options: Options of mount(8), separated by commas. `relatime,flock` is what the FSx for Lustre user guide
             mounts with ("Mounting from an Amazon EC2 instance", stored copy of 2026).
         efa: Whether data use EFA, which requires the settings of `LustreEfa`.
+        read_only: Whether the nodes only read: the option `ro` of mount(8). It holds for every program of a node but
+            those of root, who can mount anew.
 
     Example:
         >>> LustreMount(mount_point="/fsx", dns_name="fs-0.fsx.us-east-1.amazonaws.com", mount_name="abcd").options
@@ -72,10 +79,12 @@ class LustreMount:
     mount_name: str
     options: str = "relatime,flock"
     efa: bool = False
+    read_only: bool = False
 
     def line(self) -> str:
         """The mount as a line of `/etc/gpu-cluster/mounts`."""
-        words = (self.mount_point, self.dns_name, self.mount_name, self.options)
+        options = f"ro,{self.options}" if self.read_only else self.options
+        words = (self.mount_point, self.dns_name, self.mount_name, options)
         return " ".join([*words, *(["efa"] if self.efa else [])])
 
 
@@ -169,24 +178,45 @@ def check_storage(
     """
     points = {f"mounts[{mount.mount_point}]": mount.mount_point for mount in mounts}
     shared = [mount.mount_point for mount in mounts]
+    writable = [mount.mount_point for mount in mounts if not mount.read_only]
     findings = [finding for path, point in points.items() for finding in _check_point(point, path)]
     if scratch is not None:
         findings += _check_point(scratch.mount_point, "scratch")
     findings += _check_overlap([*shared, *([] if scratch is None else [scratch.mount_point])])
     for mount in mounts:
         findings += _check_text(mount)
-    if checkpoint_directory is not None and not any(_is_inside(checkpoint_directory, one) for one in shared):
+    if checkpoint_directory is not None and not any(_is_inside(checkpoint_directory, one) for one in writable):
         findings.append(
             CHECKPOINTS.finding(
-                cause="checkpoints would be lost with their node",
+                cause="checkpoints would be lost with their node, or not be written at all",
                 got=checkpoint_directory,
-                allowed=", ".join(f"below {point}" for point in shared) or "a directory of a mounted file system",
+                allowed=", ".join(f"below {point}" for point in writable) or "a directory of a mounted file system",
                 fix="write them to a mount, and fast copies to CHECKPOINT_LOCAL_DIR",
                 path="checkpoint_environment.CHECKPOINT_DIR",
                 severity=Severity.WARNING,
             )
         )
     return findings
+
+
+@check
+def check_read_only(points: Iterable[str], mount_points: Iterable[str]) -> Iterator[Finding]:
+    """Find mount points that are to be read-only and are not there.
+
+    Example:
+        >>> [finding.id for finding in check_read_only(["/data"], ["/fsx"])]
+        ['GPU-MNT-006']
+    """
+    known = list(mount_points)
+    for point in points:
+        if point not in known:
+            yield READ_ONLY.finding(
+                cause="nothing is mounted there",
+                got=point,
+                allowed=", ".join(known) or "none: the nodes mount nothing",
+                fix="name a mount point of mounts",
+                path="read_only_mounts",
+            )
 
 
 @cache

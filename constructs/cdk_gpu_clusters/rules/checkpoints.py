@@ -37,6 +37,12 @@ HAS_EXPRESS = define_rule(
     "the zone of a directory bucket has S3 Express One Zone",
     source='Amazon S3 user guide, "S3 Express One Zone Availability Zones and Regions"',
 )
+OBJECT_LOCK = define_rule(
+    "GPU-CKP-006",
+    "Object Lock keeps the versions of a versioned bucket for 1 to 36500 days",
+    source='Amazon S3 user guide, "Locking objects with Object Lock"; API reference, DefaultRetention and "Object Lock'
+    ' considerations" (100 years)',
+)
 
 _LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _BUCKET = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -45,6 +51,7 @@ _DIRECTORY_BUCKET = re.compile(r"(?P<base>.+)--(?P<zone>[a-z0-9-]+?)--x-s3")
 _BASE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _AVAILABILITY_ZONE = re.compile(r"[a-z]+\d+-az\d+")
 _LONGEST = 63
+_LONGEST_LOCK_DAYS = 36_500
 
 
 def directory_bucket_name(base: str, zone_id: str) -> str:
@@ -128,6 +135,31 @@ def check_directory_bucket(zone_id: str | None, base: str | None) -> Iterator[Fi
             got=base,
             allowed=f"1 to {longest} lower-case letters, digits and hyphens, with a letter or digit at both ends",
             fix="change the name, or leave it out",
+        )
+
+
+@check
+def check_object_lock(days: float, *, versioned: bool) -> Iterator[Finding]:
+    """Find a retention that Object Lock does not have, or a bucket without versions.
+
+    Example:
+        >>> [finding.id for finding in check_object_lock(7, versioned=False)]
+        ['GPU-CKP-006']
+    """
+    if not versioned:
+        yield OBJECT_LOCK.finding(
+            cause="Object Lock protects versions, and this bucket has none",
+            got="versioned off",
+            fix="leave versioning on, or leave Object Lock out",
+            path="object_lock",
+        )
+    if days != int(days) or not 1 <= days <= _LONGEST_LOCK_DAYS:
+        yield OBJECT_LOCK.finding(
+            cause="Object Lock has no such retention",
+            got=f"{days:g} days",
+            allowed=f"1 to {_LONGEST_LOCK_DAYS} days",
+            fix="change the days",
+            path="object_lock",
         )
 
 

@@ -292,7 +292,12 @@ WARM_IP_TARGET = 4
 
 _CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "vpc-cni": {"env": {"MINIMUM_IP_TARGET": str(MINIMUM_IP_TARGET), "WARM_IP_TARGET": str(WARM_IP_TARGET)}},
+        "vpc-cni": {
+            "env": {"MINIMUM_IP_TARGET": str(MINIMUM_IP_TARGET), "WARM_IP_TARGET": str(WARM_IP_TARGET)},
+            # Without it NetworkPolicies have no effect: Amazon EKS user guide, "Restrict Pod network traffic with
+            # Kubernetes network policies". Its schema takes a text.
+            "enableNetworkPolicy": "true",
+        },
         # The agent tolerates every taint, but its DCGM server, which looks at the GPUs, none: values of its chart,
         # `dcgmAgent.tolerations: []` (aws/eks-node-monitoring-agent @ 0040fd7, read 2026-11-22).
         "eks-node-monitoring-agent": {
@@ -309,7 +314,7 @@ def add_on_configuration(name: str) -> Mapping[str, Any] | None:
 
     Example:
         >>> add_on_configuration("vpc-cni")
-        {'env': {'MINIMUM_IP_TARGET': '20', 'WARM_IP_TARGET': '4'}}
+        {'env': {'MINIMUM_IP_TARGET': '20', 'WARM_IP_TARGET': '4'}, 'enableNetworkPolicy': 'true'}
     """
     return _CONFIGURATIONS.get(name)
 

@@ -6,6 +6,7 @@ and, in the China Regions, between services; CDK adds it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -17,6 +18,16 @@ MISSING_ENDPOINT = define_rule(
     "a network without internet access has an endpoint for every AWS service that its nodes call",
     source='AWS PrivateLink guide, "Access AWS services through AWS PrivateLink"; pages named per feature',
 )
+
+ENDPOINT_ACCESS = define_rule(
+    "GPU-NET-122",
+    "Endpoint policies are for closed networks, and name accounts, organizations and buckets in AWS's form",
+    source="AWS Organizations API reference, Account and Organization: Id; Amazon S3 user guide, bucket names; a NAT"
+    " gateway carries what the policy of an endpoint refuses",
+)
+_ACCOUNT = re.compile(r"\d{12}")
+_ORGANIZATION = re.compile(r"o-[a-z0-9]{10,32}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 # Gateway endpoints cost nothing and take no address (AWS VPC user guide, "Gateway endpoints"). Directory buckets have
 # one of their own (Amazon S3 user guide, "Networking for directory buckets").
@@ -152,4 +163,48 @@ def check_endpoints(features: Iterable[NetworkFeature], present: Collection[str]
         )
         for service, why in needed.items()
         if service not in present
+    ]
+
+
+def check_access_names(
+    *, accounts: Iterable[str] = (), organization_id: str | None = None, buckets: Iterable[str] = ()
+) -> list[Finding]:
+    """Find what endpoint policies cannot name.
+
+    Example:
+        >>> [finding.path for finding in check_access_names(accounts=["1234"])]
+        ['accounts']
+    """
+    named = [("accounts", one, _ACCOUNT) for one in accounts]
+    named += [] if organization_id is None else [("organization_id", organization_id, _ORGANIZATION)]
+    named += [("readable_buckets", one, _BUCKET) for one in buckets]
+    return [
+        ENDPOINT_ACCESS.finding(
+            cause="AWS has no such name",
+            got=value,
+            allowed="accounts of 12 digits, an organization such as o-a1b2c3d4e5, names of buckets",
+            fix="correct the name",
+            path=path,
+        )
+        for path, value, form in named
+        if not form.fullmatch(value)
+    ]
+
+
+def check_endpoint_access(*, closed: bool, given: bool) -> list[Finding]:
+    """Find policies of endpoints that a NAT gateway goes around.
+
+    Example:
+        >>> [finding.id for finding in check_endpoint_access(closed=False, given=True)]
+        ['GPU-NET-122']
+    """
+    if closed or not given:
+        return []
+    return [
+        ENDPOINT_ACCESS.finding(
+            cause="a network with a NAT gateway reaches everything",
+            got="endpoint_access without egress: closed",
+            fix="close the network, or leave endpoint_access out",
+            path="endpoint_access",
+        )
     ]

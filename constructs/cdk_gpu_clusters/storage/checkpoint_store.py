@@ -9,9 +9,15 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3express as s3express
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, report, resolved_or_none, stack_of
-from cdk_gpu_clusters.rules.checkpoints import check_days, check_directory_bucket, directory_bucket_name
+from cdk_gpu_clusters._object_access import grant_key, grant_objects
+from cdk_gpu_clusters.rules.checkpoints import (
+    check_days,
+    check_directory_bucket,
+    check_object_lock,
+    directory_bucket_name,
+)
 
 # A Local Zone's id names its place: use1-dfw2-az1, where a zone of the Region is use1-az4.
 _PARTS_OF_A_ZONE_ID = 2
@@ -23,8 +29,9 @@ class ExpressBucket(ClusterConstruct):
     Its policy asks for TLS, and lets S3 Lifecycle delete objects: in a directory bucket a lifecycle rule does nothing
     without that.
 
-    It keeps its data in one zone only: copy the checkpoints that matter to the bucket of the Region. It outlives its
-    stack. Nodes reach it through a gateway endpoint of its own (`NetworkFeature.S3_EXPRESS`), not through that of S3.
+    It keeps its data in one zone only, without versions. Whoever may write can erase all of it, because a session is
+    for the entire bucket. Copy the checkpoints that matter to the bucket of the Region. It outlives its stack. Nodes
+    reach it through a gateway endpoint of its own (`NetworkFeature.S3_EXPRESS`), not through that of S3.
 
     Source: Amazon S3 user guide, "S3 Express One Zone", "Directory buckets" and "Working with S3 Lifecycle for
     directory buckets" (stored copies of 2026).
@@ -101,12 +108,27 @@ class ExpressBucket(ClusterConstruct):
         )
         policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
 
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let someone open sessions that read every object, and use the key."""
+        return grant_sessions(grantee, self.bucket_arn, self._key)
+
     def grant_read_write(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let someone open sessions, which cover every operation on objects, and use the key."""
-        self._key.grant_encrypt_decrypt(grantee)
-        return iam.Grant.add_to_principal(
-            grantee=grantee, actions=["s3express:CreateSession"], resource_arns=[self.bucket_arn]
-        )
+        """Let someone open sessions that read, write and delete every object, and use the key."""
+        return grant_sessions(grantee, self.bucket_arn, self._key, write=True)
+
+
+def grant_sessions(grantee: iam.IGrantable, bucket_arn: str, key: kms.IKey | None, *, write: bool = False) -> iam.Grant:
+    """Let someone open sessions of a directory bucket: for all of its objects, or to read them only.
+
+    Source: Amazon S3 user guide, "AWS Identity and Access Management (IAM) for S3 Express One Zone" (the only action on
+    objects is s3express:CreateSession; its resource is the bucket), and API reference, CreateSession (a session without
+    a mode may write).
+    """
+    mode = None if write else {"StringEquals": {"s3express:SessionMode": "ReadOnly"}}
+    grant = iam.Grant.add_to_principal(
+        grantee=grantee, actions=["s3express:CreateSession"], resource_arns=[bucket_arn], conditions=mode
+    )
+    return grant if key is None else grant.combine(grant_key(grantee, key, write=write))
 
 
 def _redundancy(zone_id: str) -> str:
@@ -172,9 +194,13 @@ class CheckpointStore(ClusterConstruct):
     Makes an S3 bucket (TLS only, no public access, KMS with a bucket key, lifecycle rules), its key with rotation, and
     with `express_zone_id` a directory bucket of S3 Express One Zone. All of them outlive their stack.
 
-    **Versioning** is on, for one day: a checkpoint that a faulty job overwrites or deletes can be brought back until
-    the next day. Every deleted checkpoint is paid for that long, so that longer is your word: a job that writes 1 TB
-    each hour and keeps the last two pays for 24 TB of deleted ones a day, and for 168 TB with a week.
+    **Versioning** is on, for one day: an administrator can bring back what a job overwrote or deleted, until the next
+    day. The grants made here do not allow the deletion of versions. Every deleted checkpoint is paid for that long, so
+    that you choose more: a job that writes 1 TB each hour and keeps the last two pays for 24 TB of deleted ones a day,
+    and for 168 TB with a week.
+
+    **Object Lock** (`object_lock`) keeps every version for its days, whoever asks: in governance mode all but those
+    with `s3:BypassGovernanceRetention`, in compliance mode everyone, the root user included.
 
     **Old checkpoints** stay until you say `expire_after`: a library cannot know which one is the model.
 
@@ -203,6 +229,7 @@ class CheckpointStore(ClusterConstruct):
         encryption_key: kms.IKey | None = None,
         versioned: bool = True,
         noncurrent_version_expiration: cdk.Duration | None = None,
+        object_lock: s3.ObjectLockRetention | None = None,
         expire_after: cdk.Duration | None = None,
         archive_after: cdk.Duration | None = None,
         abort_incomplete_uploads_after: cdk.Duration | None = None,
@@ -220,6 +247,9 @@ class CheckpointStore(ClusterConstruct):
             encryption_key: Key of the data; a new one with rotation if left out.
             versioned: Whether overwritten and deleted checkpoints can be brought back.
             noncurrent_version_expiration: How long; 1 day if left out.
+            object_lock: How long no version can be deleted or overwritten, such as
+                `s3.ObjectLockRetention.governance(cdk.Duration.days(7))`; not locked if left out. It cannot be switched
+                off later.
             expire_after: When checkpoints are deleted; never if left out.
             archive_after: When checkpoints move to S3 Glacier Instant Retrieval; never if left out.
             abort_incomplete_uploads_after: When parts of unfinished uploads are deleted; after 3 days if left out.
@@ -229,7 +259,7 @@ class CheckpointStore(ClusterConstruct):
             express_expire_after: When its objects are deleted; never if left out.
 
         Raises:
-            ConfigError: GPU-CKP-001 to -003.
+            ConfigError: GPU-CKP-001 to -003, -006.
         """
         super().__init__(scope, construct_id)
         noncurrent = noncurrent_version_expiration or cdk.Duration.days(1)
@@ -241,7 +271,10 @@ class CheckpointStore(ClusterConstruct):
             "abort_incomplete_uploads_after": unfinished,
             "express_expire_after": express_expire_after,
         }
-        report(self, [fault for name, time in times.items() if time for fault in check_days(name, _days(time))])
+        faults = [fault for name, time in times.items() if time for fault in check_days(name, _days(time))]
+        if object_lock is not None:
+            faults += check_object_lock(_days(object_lock.duration), versioned=versioned)
+        report(self, faults)
         self.encryption_key: kms.IKey = encryption_key or self._own_key()
         self.bucket: s3.Bucket = s3.Bucket(
             self,
@@ -254,6 +287,7 @@ class CheckpointStore(ClusterConstruct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             versioned=versioned,
+            object_lock_default_retention=object_lock,
             lifecycle_rules=_lifecycle_rules(
                 versioned=versioned,
                 noncurrent=noncurrent,
@@ -296,14 +330,28 @@ class CheckpointStore(ClusterConstruct):
         """`s3://…` of the directory bucket, None without one."""
         return None if self.express is None else f"s3://{self.express.bucket_name}"
 
-    def grant_read_write(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Grant permission to read, write and delete checkpoints in all buckets, and to use their key.
+    def grant_read(self, grantee: iam.IGrantable, *, prefix: str = "") -> iam.Grant:
+        """Grant permission to read checkpoints in all buckets, and to use their key.
 
         Args:
             grantee: A role, a user, or a fleet.
+            prefix: What the keys begin with, such as `trainers/`; every checkpoint if left out. A directory bucket has
+                no permissions by prefix.
         """
-        grant = self.bucket.grant_read_write(grantee)
-        accept_bucket_grant(grantee, self.bucket, write=True)
+        grant = grant_objects(grantee, self.bucket, prefix=prefix)
+        return grant if self.express is None else grant.combine(self.express.grant_read(grantee))
+
+    def grant_read_write(self, grantee: iam.IGrantable, *, prefix: str = "") -> iam.Grant:
+        """Grant permission to read, write and delete checkpoints in all buckets, and to use their key.
+
+        The old versions in the bucket of the Region stay: their deletion is not granted.
+
+        Args:
+            grantee: A role, a user, or a fleet.
+            prefix: What the keys begin with, such as `trainers/`; every checkpoint if left out. A directory bucket has
+                no permissions by prefix.
+        """
+        grant = grant_objects(grantee, self.bucket, prefix=prefix, write=True)
         return grant if self.express is None else grant.combine(self.express.grant_read_write(grantee))
 
     def mountpoint_command(self, path: str, *, express: bool = False) -> str:

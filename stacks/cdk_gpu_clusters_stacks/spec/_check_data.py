@@ -12,6 +12,7 @@ from cdk_gpu_clusters.rules.checkpoints import (
     BASE_NAME,
     check_bucket_name,
     check_directory_bucket,
+    check_object_lock,
     read_directory_bucket_name,
 )
 from cdk_gpu_clusters.rules.data_repository import (
@@ -180,6 +181,9 @@ def _check_uri(key: Key, repository: RepositorySpec) -> list[Fault]:
 def _check_checkpoints(key: Key, options: CheckpointOptions, parts: SpecParts) -> list[Fault]:
     zone, base = options.express_zone_id, options.express_base_name
     faults = [] if options.bucket_name is None else _check_bucket_name(key, options.bucket_name)
+    if options.object_lock is not None:
+        found = check_object_lock(options.object_lock.days, versioned=options.versioned)
+        faults += faults_at((*key, "object_lock"), found)
     if zone is None:
         if base is None and options.express_expire_after_days is None:
             return faults

@@ -11,6 +11,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue.regions import region as look_up
 from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
 from cdk_gpu_clusters.network.subnets import check_subnets, plan_subnets
+from cdk_gpu_clusters.rules.endpoints import check_endpoint_access
 from cdk_gpu_clusters.rules.fabric import check_efa_group
 from cdk_gpu_clusters.rules.fleet import check_public_subnet
 from cdk_gpu_clusters.rules.inference import (
@@ -50,6 +51,8 @@ def _check_new(network: NewNetwork, fleets: Sequence[PlannedFleet], others: Sequ
     prefix = network.fleet_subnet_prefix
     findings = check_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=network.control_zones)
     faults = [fault for finding in findings for fault in _at_zone(network, finding)]
+    given = network.endpoint_access is not None
+    faults += under(_NETWORK, check_endpoint_access(closed=network.egress == "closed", given=given))
     if errors_in(findings):
         return faults
     plan = plan_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=network.control_zones)

@@ -15,7 +15,7 @@ from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject
-from cdk_gpu_clusters.node.storage import LustreMount, check_storage, checkpoint_environment
+from cdk_gpu_clusters.node.storage import LustreMount, check_read_only, check_storage, checkpoint_environment
 from cdk_gpu_clusters.node.user_data import check_secrets, check_user_data_size, render_user_data
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
@@ -276,8 +276,9 @@ def check_mounted_stores(fleet: PlannedFleet) -> list[Fault]:
 
 def check_mounts(view: PlannedFleet) -> list[Fault]:
     """Find mount points that cannot be, and file systems that the nodes cannot mount."""
-    if not view.spec.mounts:
-        return []
+    unknown = faults_at((*view.key, "read_only_mounts"), check_read_only(view.spec.read_only_mounts, view.spec.mounts))
+    if unknown or not view.spec.mounts:
+        return unknown
     key = (*view.key, "mounts")
     faults: list[Fault] = []
     mounts = [LustreMount(mount_point=point, dns_name="d", mount_name="m") for point in view.spec.mounts]
@@ -442,9 +443,8 @@ def _of_checkpoints(fleet: PlannedFleet, spec: FleetSpec) -> dict[str, str]:
         has_express = store.existing_checkpoints.express_bucket_name is not None
     else:
         return {}
-    return checkpoint_environment(
-        s3_uri=_LONGEST_BUCKET_URI, express_s3_uri=_LONGEST_BUCKET_URI if has_express else None
-    )
+    uri = f"{_LONGEST_BUCKET_URI}/{spec.checkpoint_folder(fleet.name)}"
+    return checkpoint_environment(s3_uri=uri, express_s3_uri=uri if has_express else None)
 
 
 def _part(text: str) -> UserDataPart:

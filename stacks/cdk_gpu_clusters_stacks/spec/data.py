@@ -26,6 +26,8 @@ KeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 #: Amazon S3 user guide, "Directory bucket naming rules": <base>--<zone id>--x-s3.
 ExpressBucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*--[a-z0-9-]+--x-s3$", max_length=63)]
+#: Amazon S3 user guide, "Naming Amazon S3 objects": the characters that are safe everywhere, without those of patterns.
+KeyPrefix = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*)?$", max_length=512)]
 #: FSx API reference, WeeklyMaintenanceStartTime.
 WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01][0-9]|2[0-3]):[0-5][0-9]$")]
 Days = Annotated[int, Field(ge=1)]
@@ -214,6 +216,18 @@ class ExistingLustreSpec(SpecModel):
     existing_lustre: Annotated[ExistingLustreOptions, NO_CHANGE] = Field(description="The file system.")
 
 
+class ObjectLockOptions(SpecModel):
+    """How long no version of a checkpoint can be deleted or overwritten."""
+
+    mode: Annotated[Literal["governance", "compliance"], updates(Resource.BUCKET)] = Field(
+        description="`governance`: principals with s3:BypassGovernanceRetention may delete a version. `compliance`: "
+        "no one may, the root user included."
+    )
+    days: Annotated[Days, updates(Resource.BUCKET)] = Field(
+        description="Days for which each new version is kept, and is paid for.", examples=[7]
+    )
+
+
 class CheckpointOptions(SpecModel):
     """The bucket to make, and on request a directory bucket of S3 Express One Zone beside it."""
 
@@ -225,6 +239,10 @@ class CheckpointOptions(SpecModel):
     )
     keep_deleted_days: Annotated[Days, updates(Resource.BUCKET)] = Field(
         default=1, description="Days for which they can be brought back, and are paid for."
+    )
+    object_lock: Annotated[ObjectLockOptions | None, updates(Resource.BUCKET)] = Field(
+        default=None,
+        description="S3 Object Lock for the bucket. Default: none. It can never be switched off again.",
     )
     expire_after_days: Annotated[Days | None, updates(Resource.BUCKET)] = Field(
         default=None, description="Days after which checkpoints are deleted. Default: never."

@@ -28,7 +28,7 @@ from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from ._base import AsTuple, Environment, Line, Name, SpecModel, Tags, Text, form_of
 from .capacity import CapacitySpec, OnDemand, capacity_terms
 from .changes import NO_CHANGE, TEMPLATES, Resource, changes_with, makes, replaces, updates
-from .data import BucketName, KeyArn
+from .data import BucketName, KeyArn, KeyPrefix
 
 # `image`: the machine image, in one of three forms.
 
@@ -352,6 +352,9 @@ class NodesSpec(SpecModel):
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
         examples=[{"/fsx": "corpus"}],
     )
+    read_only_mounts: Annotated[tuple[Text, ...], AsTuple, updates(*TEMPLATES)] = Field(
+        default=(), description="Directories of `mounts` at which the nodes only read.", examples=[["/data"]]
+    )
     watch: Annotated[WatchSpec, updates(*TEMPLATES)] = Field(
         default=WatchSpec(), description="What the watchdog of each node may do."
     )
@@ -475,9 +478,23 @@ class FleetSpec(NodesSpec):
     )
     checkpoints: Annotated[Name | None, updates(*TEMPLATES)] = Field(
         default=None,
-        description="Store of `data` for checkpoints, which the nodes may read and write. They find it in "
-        "CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
+        description="Store of `data` for checkpoints, which the nodes may read and write below `checkpoint_prefix`. "
+        "They find it in CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
     )
+    checkpoints_read_only: Annotated[bool, updates(*TEMPLATES)] = Field(
+        default=False, description="Whether the nodes only read checkpoints, such as those of another fleet."
+    )
+    checkpoint_prefix: Annotated[KeyPrefix | None, updates(*TEMPLATES)] = Field(
+        default=None,
+        description="Folder of the fleet in the store for checkpoints; fleets with the same one share their "
+        "checkpoints. Default: the name of the fleet. An empty text opens the entire store.",
+        examples=["llama"],
+    )
+
+    def checkpoint_folder(self, fleet_name: str) -> str:
+        """What the keys of its checkpoints begin with: empty, or with a slash at the end."""
+        prefix = fleet_name if self.checkpoint_prefix is None else self.checkpoint_prefix
+        return f"{prefix}/" if prefix else ""
 
     @property
     def requested_efa(self) -> bool | None:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 from pydantic_core import PydanticCustomError
 
 from ._base import AsTuple, SpecModel, Text
-from .changes import NO_CHANGE, Resource, changes_with, makes, replaces
+from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
 
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
@@ -46,6 +46,27 @@ _ZONE = Field(
 )
 
 
+AccountId = Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$")]
+OrganizationId = Annotated[str, StringConstraints(pattern=r"^o-[a-z0-9]{10,32}$")]
+_BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+
+
+class EndpointAccessSpec(SpecModel):
+    """What the endpoints of a closed network carry besides what belongs to its own account."""
+
+    accounts: Annotated[tuple[AccountId, ...], AsTuple, updates(Resource.ENDPOINTS)] = Field(
+        default=(),
+        description="Further accounts whose identities and resources are yours.",
+        examples=[["210987654321"]],
+    )
+    organization_id: Annotated[OrganizationId | None, updates(Resource.ENDPOINTS)] = Field(
+        default=None, description="Organization whose accounts are all yours. Default: none.", examples=["o-a1b2c3d4e5"]
+    )
+    readable_buckets: Annotated[tuple[_BucketName, ...], AsTuple, updates(Resource.ENDPOINTS)] = Field(
+        default=(), description="Buckets of anybody that nodes may read, such as public data sets."
+    )
+
+
 class NewNetwork(SpecModel):
     """A VPC made for this cluster: one subnet for the fleets in one zone, small ones for endpoints and balancers."""
 
@@ -66,6 +87,11 @@ class NewNetwork(SpecModel):
         default="nat",
         description="`nat`: nodes reach the internet through a NAT gateway in the fleets' zone. "
         "`closed`: no internet at all; AWS services are reached through VPC endpoints.",
+    )
+    endpoint_access: Annotated[EndpointAccessSpec | None, updates(Resource.ENDPOINTS)] = Field(
+        default=None,
+        description="Of a closed network: what its endpoints carry. Default: what belongs to its own account, and "
+        "AWS's own buckets.",
     )
     fleet_subnet_prefix: Annotated[int | None, replaces(Resource.FLEET_SUBNET)] = Field(
         default=None,

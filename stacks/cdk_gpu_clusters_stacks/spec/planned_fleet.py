@@ -187,7 +187,11 @@ class PlannedFleet(FleetPart):
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
             mounts=tuple(
                 LustreMount(
-                    mount_point=point, dns_name=dns_name, mount_name=mount_name, efa=bool(serves_efa(stores.get(name)))
+                    mount_point=point,
+                    dns_name=dns_name,
+                    mount_name=mount_name,
+                    efa=bool(serves_efa(stores.get(name))),
+                    read_only=point in spec.read_only_mounts,
                 )
                 for point, name in spec.mounts.items()
             ),

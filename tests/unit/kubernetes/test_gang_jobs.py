@@ -88,11 +88,6 @@ def test_pods_go_to_their_group_and_tolerate_its_taint() -> None:
     assert theirs["serviceAccountName"] == "trainer"
 
 
-def test_memory_may_be_locked_with_efa_alone() -> None:
-    assert only(job(trainers()))["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"]}
-    assert "capabilities" not in only(job(pool_of("p5.48xlarge", efa=False)))["securityContext"]
-
-
 def test_shared_memory_is_a_quarter_of_the_pod() -> None:
     (pod,) = pod_specs(job(trainers()))
     volume, mount = pod["volumes"][0], pod["containers"][0]["volumeMounts"][0]

@@ -30,8 +30,10 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-bbbb)
 # A program that writes down how it was called, and its standard input where it takes a password.
 RECORDER = """#!/bin/bash
 printf '%s\\n' "$(basename "$0")$(printf ' %s' "$@")" >>"{log}"
+if [[ "$1 $2" == "image inspect" ]]; then echo '{{"Entrypoint": ["/bin/sh", "-c"], "Cmd": ["printenv"]}}'; fi
+if [[ $1 == login ]]; then echo "login in $DOCKER_CONFIG" >>"{log}"; echo password >"$DOCKER_CONFIG/config.json"; fi
+if [[ $1 == run ]]; then printf '%s\\0' "$@" >"{log}.run"; fi
 if [[ " $* " == *" --password-stdin "* ]]; then printf 'password %s\\n' "$(cat)" >>"{log}"; fi
-if [[ $1 == run ]]; then printf 'environment %s\\n' "${{HF_TOKEN:-}} ${{API_KEY:-}}" >>"{log}"; fi
 """
 AWS = """#!/bin/bash
 printf 'aws %s\\n' "$*" >>"{log}"
@@ -181,16 +183,47 @@ def test_neuron_devices_are_given_by_their_files(servers: Servers) -> None:
     assert "--gpus" not in call
 
 
-def test_secrets_reach_the_container_and_no_command_line_and_no_file(servers: Servers) -> None:
+def container_output(servers: Servers) -> str:
+    """What the container of the last `docker run` prints, as its shell sees the mounted file."""
+    words = (servers.log.parent / "calls.run").read_text().split("\0")[:-1]
+    assert words[words.index("--entrypoint") + 1] == "/bin/sh"
+    (mount,) = [word for word in words if word.endswith(":/run/model-secrets:ro")]
+    start = [word.replace("/run/model-secrets", mount.partition(":")[0]) for word in words[words.index(IMAGE) + 1 :]]
+    return subprocess.run(["/bin/sh", *start], check=True, capture_output=True, text=True, env={}).stdout
+
+
+def test_secrets_reach_the_container_through_memory_only(servers: Servers) -> None:
     servers.install(secrets={"HF_TOKEN": (SECRET, "token"), "API_KEY": (PARAMETER, "")})
     servers.call("prepare")
     assert servers.call("run", "0").returncode == 0
-    assert servers.calls("environment") == ["environment hub-token stored-key"]
     (call,) = servers.calls("docker run")
-    assert "--env HF_TOKEN" in call
+    assert "--env HF_TOKEN" not in call, "docker would keep it on disk"
     assert "hub-token" not in call
-    for path in servers.node.root.rglob("*"):
-        assert not path.is_file() or b"hub-token" not in path.read_bytes(), path
+    printed = container_output(servers).splitlines()
+    assert {"HF_TOKEN=hub-token", "API_KEY=stored-key"} <= set(printed)
+    folder = servers.node.root / "run/gpu-cluster/model-secrets"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    holding = [path for path in servers.node.root.rglob("*") if path.is_file() and b"hub-token" in path.read_bytes()]
+    assert holding == [folder / "0"]
+
+
+@pytest.mark.parametrize("value", ["it's \\'quoted\\'", '$(touch /tmp/x) `id` "$HOME"', "a b\\tc\nsecond line"])
+def test_a_secret_is_a_value_whatever_it_holds(servers: Servers, value: str) -> None:
+    servers.install(secrets={"HF_TOKEN": (PARAMETER, "")}, command=["printenv HF_TOKEN"])
+    servers.call("prepare")
+    answer = servers.log.parent / "answer"
+    answer.write_text(value)
+    servers.node.tool("aws", f"#!/bin/sh\ncat {answer}\n")
+    assert servers.call("run", "0").returncode == 0
+    assert container_output(servers) == f"{value}\n"
+
+
+def test_logins_are_in_memory_and_gone_when_the_image_is_there(servers: Servers) -> None:
+    servers.install(registry_login=SECRET.replace("hub", "registry"))
+    assert servers.call("prepare").returncode == 0
+    folder = servers.node.root / "run/gpu-cluster/docker-login"
+    assert servers.calls("login in") == [f"login in {folder}"]
+    assert not folder.exists()
 
 
 def test_a_secret_that_cannot_be_read_starts_no_server(servers: Servers) -> None:
@@ -264,6 +297,7 @@ def test_what_is_missing_comes_from_the_distribution(servers: Servers) -> None:
         "grep",
         "sed",
         "mkdir",
+        "rm",
         "date",
         "basename",
         "dirname",

@@ -16,6 +16,7 @@ DATA = LustreMount(mount_point="/mnt/data", dns_name="fs-0b.fsx.us-east-2.amazon
 AMAZON = 'ID="amzn"\nVERSION_ID="2023"\nPRETTY_NAME="Amazon Linux 2023"\n'
 NOBLE = 'ID=ubuntu\nVERSION_ID="24.04"\nVERSION_CODENAME=noble\n'
 KERNEL = "6.8.0-1030-aws"
+KEY = "9C36DD9C515F10DBC3AA835C5D5CCC3383A962E1"
 
 
 class Lustre:
@@ -68,6 +69,15 @@ class Lustre:
             + (f"printf '%s\\n' '{words}' >&2\nexit {status}\n" if status else f"{brought}\n"),
         )
 
+    def serves_keys(self, *fingerprints: str, subkey: str = "") -> None:
+        """What the address of the repository's key serves, as `gpg --show-keys --with-colons` lists it."""
+        lines = [f"pub:-:4096:1:0:0:::-:::scSC::::::23::0:\\nfpr:::::::::{one}:\\n" for one in fingerprints]
+        lines += [f"sub:-:4096:1:0:0::::::s::::::23:\\nfpr:::::::::{subkey}:\\n"] if subkey else []
+        calls = f'echo "$@" >>{self.root}/curl-calls'
+        served = 'while [[ $1 != -o ]]; do shift; done; echo key >"$2"'
+        self.node.tool("curl", f"#!/bin/bash\n{calls}\n{served}\n")
+        self.node.tool("gpg", f"#!/bin/bash\nprintf '{''.join(lines)}'\n")
+
     def runs(self, *mounts: LustreMount, system: str = AMAZON, **settings: Any) -> tuple[int, dict[str, Any]]:
         """Run the unit's script: exit status and result file."""
         self.node.install(mounts=mounts or (FSX,), **settings)
@@ -115,7 +125,7 @@ def test_client_is_installed_on_amazon_linux(lustre: Lustre) -> None:
 @pytest.mark.parametrize("codename", ["jammy", "noble"])
 def test_client_is_installed_on_ubuntu_for_the_running_kernel(lustre: Lustre, codename: str) -> None:
     lustre.installs("apt-get")
-    lustre.node.tool("curl", f'#!/bin/bash\necho "$@" >>{lustre.root}/curl-calls\n')
+    lustre.serves_keys(KEY)
     assert lustre.runs(system=NOBLE.replace("noble", codename))[0] == 0
     assert lustre.calls("apt-get")[-1].endswith(f"install lustre-client-modules-{KERNEL}")
     assert lustre.calls("curl")[0].endswith("fsx-ubuntu-public-key.asc")
@@ -148,11 +158,29 @@ def test_closed_network_or_missing_package_names_what_to_bake(
     lustre: Lustre, system: str, manager: str, words: str, tries: int, reason: str
 ) -> None:
     lustre.installs(manager, status=1, words=words)
-    lustre.node.tool("curl", "#!/bin/sh\n")
+    lustre.serves_keys(KEY)
     status, result = lustre.runs(system=system)
     assert (status, result["state"], len(lustre.calls(manager))) == (1, "failed", tries)
     assert result["reason"].endswith(reason)
     assert reason in (lustre.root / "dev/console").read_text()
+
+
+@pytest.mark.parametrize("keys", [("A" * 40,), (KEY, "A" * 40), ()], ids=["another", "one more", "none"])
+def test_packages_signed_by_another_key_are_not_installed(lustre: Lustre, keys: tuple[str, ...]) -> None:
+    lustre.installs("apt-get")
+    lustre.serves_keys(*keys)
+    status, result = lustre.runs(system=NOBLE)
+    assert (status, lustre.calls("apt-get")) == (1, [])
+    assert "the key of the repository is not the known one" in result["reason"]
+    assert not list((lustre.root / "usr/share/keyrings").iterdir())
+
+
+def test_the_key_of_a_subkey_is_not_the_key(lustre: Lustre) -> None:
+    """What signs is below the key: `gpg --show-keys` lists its fingerprint too."""
+    lustre.installs("apt-get")
+    lustre.serves_keys("A" * 40, subkey=KEY)
+    assert lustre.runs(system=NOBLE)[0] == 1
+    assert lustre.calls("apt-get") == []
 
 
 def test_key_that_cannot_be_fetched_names_the_repository_and_the_package(lustre: Lustre) -> None:

@@ -26,6 +26,15 @@ def text_of(**settings: Any) -> str:
     return rendered(NodeSettings(fleet_name="trainers", **settings))
 
 
+def test_a_read_only_mount_takes_no_checkpoints() -> None:
+    data = mount("/data", read_only=True)
+    assert data.line().split()[3] == "ro,relatime,flock"
+    assert mount("/fsx").line().split()[3] == "relatime,flock"
+    assert check_storage([mount("/fsx"), data], checkpoint_directory="/fsx/llama") == []
+    (finding,) = check_storage([mount("/fsx"), data], checkpoint_directory="/data/llama")
+    assert (finding.id, finding.allowed) == ("GPU-MNT-005", "below /fsx")
+
+
 def test_tokens_of_a_mount_stay_verbatim_in_plain_text() -> None:
     tokens = mount(dns_name="${Token[Corpus.DNSName.7]}", mount_name="${Token[Corpus.MountName.8]}")
     document = text_of(mounts=(tokens,))

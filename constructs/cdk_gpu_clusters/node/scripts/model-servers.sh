@@ -26,7 +26,7 @@ package() {
 # field NAME: that entry of the JSON object on standard input.
 field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 
-# secret ARN [FIELD]: the value of a secret or parameter; never written to a file.
+# secret ARN [FIELD]: the value of a secret or parameter.
 secret() {
   local value
   case $1 in
@@ -37,6 +37,29 @@ secret() {
   esac
   if [[ -n ${2:-} ]]; then value=$(field "$2" <<<"$value"); fi
   printf '%s' "$value"
+}
+
+# write_secrets INDEX: the secrets of a server, in memory (/run is a tmpfs), in a folder of root. Docker and containerd
+# keep what `--env` gives on disk (docker inspect; containerd's metadata), so the container reads this file instead.
+write_secrets() {
+  local folder=$RUN/model-secrets entry name arn key value text=''
+  for entry in "${MODEL_SECRETS[@]}"; do
+    read -r name arn key <<<"$entry"
+    value=$(secret "$arn" "$key")
+    text+="export $name='${value//\'/\'\\\'\'}'"$'\n'
+  done
+  [[ -d $folder ]] || mkdir -m 0700 "$folder"
+  # Any user of the container may read it; nobody but root gets into the folder.
+  (umask 0333 && rm -f "$folder/$1" && printf '%s' "$text" >"$folder/$1")
+}
+
+# words_of_server: the program of the container and its arguments, each with a NUL behind it.
+words_of_server() {
+  docker image inspect --format '{{json .Config}}' "$MODEL_IMAGE" | python3 -c '
+import json, sys
+image = json.load(sys.stdin)
+words = (image.get("Entrypoint") or []) + (sys.argv[1:] or image.get("Cmd") or [])
+sys.stdout.write("".join(word + "\0" for word in words))' "${MODEL_COMMAND[@]}"
 }
 
 log_in() {
@@ -85,6 +108,10 @@ prepare() {
   load_node
   mkdir -p "$RUN"
   devices >"$RUN/model-devices"
+  # Docker writes logins into this folder: in memory, and only until the image is there.
+  export DOCKER_CONFIG=$RUN/docker-login
+  trap 'rm -rf "$DOCKER_CONFIG"' EXIT
+  [[ -d $DOCKER_CONFIG ]] || mkdir -m 0700 "$DOCKER_CONFIG"
   log_in
   docker pull --quiet "$MODEL_IMAGE"
   if [[ -n $MODEL_WEIGHTS_URI ]]; then
@@ -105,8 +132,8 @@ prepare() {
 }
 
 run() {
-  local index=$1 device number entry name arn key
-  local -a options=()
+  local index=$1 device number
+  local -a options=() words=("${MODEL_COMMAND[@]}")
   device=$(sed -n "$((index + 1))p" "$RUN/model-devices")
   if [[ $MODEL_KIND == neuron ]]; then
     for number in ${device//,/ }; do options+=(--device "/dev/neuron$number"); done
@@ -120,19 +147,24 @@ run() {
   fi
   if [[ -n $MODEL_CACHE_PATH ]]; then options+=(--volume "$MODEL_CACHE_PATH:$MODEL_CACHE_PATH"); fi
   load_node
-  for entry in "${MODEL_SECRETS[@]}"; do
-    read -r name arn key <<<"$entry"
-    entry=$(secret "$arn" "$key")
-    export "$name=$entry"
-    options+=(--env "$name")
-  done
+  if ((${#MODEL_SECRETS[@]})); then
+    write_secrets "$index"
+    mapfile -d '' -t words < <(words_of_server)
+    if ((${#words[@]} == 0)); then
+      echo "the image has no program: give the server a command" >&2
+      return 1
+    fi
+    # shellcheck disable=SC2016 # expands in the container
+    words=(-c '. /run/model-secrets && exec "$@"' sh "${words[@]}")
+    options+=(--volume "$RUN/model-secrets/$index:/run/model-secrets:ro" --entrypoint /bin/sh)
+  fi
   docker rm -f "model-server-$index" >/dev/null 2>&1 || true
   # Its output goes to the journal of this unit; docker keeps no second copy.
   exec docker run --rm --name "model-server-$index" --log-driver none --pull never \
     --publish "127.0.0.1:$((MODEL_FIRST_PORT + index)):$MODEL_PORT" \
     --env-file "$ROOT/etc/gpu-cluster/model-server.environment" --env "MODEL_SERVER_INDEX=$index" \
     --ulimit memlock=-1 --security-opt no-new-privileges \
-    "${options[@]}" "$MODEL_IMAGE" "${MODEL_COMMAND[@]}"
+    "${options[@]}" "$MODEL_IMAGE" "${words[@]}"
 }
 
 ready() {

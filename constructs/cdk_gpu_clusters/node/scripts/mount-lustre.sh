@@ -11,6 +11,8 @@ UNIT=lustre
 # FSx for Lustre user guide, "Installing the Lustre client".
 REPOSITORY=https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu
 KEY=https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc
+# AWS publishes no fingerprint. This one is of the key that public installers of the client pin (read 2026-11-23).
+FINGERPRINT=9C36DD9C515F10DBC3AA835C5D5CCC3383A962E1
 INSTALL_TRIES=4
 KERNEL=$(uname -r)
 
@@ -20,6 +22,23 @@ CPUS=$(nproc --all)
 GIB=$(awk '/^MemTotal:/ { print int($2 / 1048576) }' "$ROOT/proc/meminfo")
 
 has_client() { command -v mount.lustre >/dev/null && run 60 modprobe lustre; }
+
+# get_key FILE: the key of the repository, if it is the one that is known, and no other with it.
+get_key() {
+  local home found
+  run 60 curl -sSf -m 20 --retry 2 -o "$1.new" "$KEY" || return 1
+  home=$(mktemp -d)
+  found=$(gpg --homedir "$home" --batch --show-keys --with-colons "$1.new" 2>/dev/null |
+    awk -F: '$1 == "pub" { first = 1 } $1 == "fpr" && first { print $10; first = 0 }') || true
+  rm -rf "$home"
+  if [[ $found != "$FINGERPRINT" ]]; then
+    rm -f "$1.new"
+    SAID="the key of the repository is not the known one: ${found:-no key}"
+    WHY="check $KEY, and bake the Lustre client into the image"
+    return 1
+  fi
+  mv "$1.new" "$1"
+}
 
 # get_client: install the client of this system; WHY is what kept it from that.
 get_client() {
@@ -34,7 +53,7 @@ get_client() {
     # shellcheck source=/dev/null
     codename=$(. "$ROOT/etc/os-release" && printf '%s' "$VERSION_CODENAME")
     mkdir -p "${ring%/*}" "$ROOT/etc/apt/sources.list.d"
-    run 60 curl -sSf -m 20 --retry 2 -o "$ring" "$KEY" || return 1
+    get_key "$ring" || return 1
     echo "deb [signed-by=${ring#"$ROOT"}] $REPOSITORY $codename main" >"$ROOT/etc/apt/sources.list.d/fsx-lustre.list"
     packages update || return 1
     packages install "$package" && return

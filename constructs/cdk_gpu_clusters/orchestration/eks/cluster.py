@@ -14,8 +14,9 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import errors_at, path_of, report, resolved_or_none
+from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, EksAddOn, add_on, ami_type
@@ -228,13 +229,14 @@ class EksGpuCluster(IEksGpuCluster):
         for arn in admin_principal_arns:
             self.grant_admin(arn)
 
-    def grant_bucket_volumes(self, bucket: s3.IBucket, *, write: bool = False) -> iam.Grant:
+    def grant_bucket_volumes(self, bucket: s3.IBucket, *, prefix: str = "", write: bool = False) -> iam.Grant:
         """Let the S3 driver mount a bucket as volumes.
 
         Whoever may make a volume in the cluster may then read what the driver may.
 
         Args:
             bucket: The bucket.
+            prefix: What the keys begin with, such as `weights/`; every object if left out.
             write: Whether volumes may be written, too.
 
         Raises:
@@ -243,8 +245,7 @@ class EksGpuCluster(IEksGpuCluster):
         if S3_DRIVER not in self.add_on_roles:
             raise ValueError(f"{path_of(self)}: there is no {S3_DRIVER}, which mounts buckets")
         role = self.add_on_roles[S3_DRIVER]
-        accept_bucket_grant(role, bucket, write=write)
-        return bucket.grant_read_write(role) if write else bucket.grant_read(role)
+        return grant_objects(role, bucket, prefix=prefix, write=write)
 
     def _key(self) -> kms.Key:
         return kms.Key(

@@ -211,7 +211,14 @@ class IEksGpuCluster(ClusterConstruct):
         return self._grant(principal, "AmazonEKSClusterAdminPolicy", ())
 
     def grant_edit(self, principal: Principal, *, namespaces: Sequence[str] = ()) -> eks.CfnAccessEntry:
-        """Grant permission to run and change workloads, and to read their secrets.
+        """Grant permission to run and change workloads, to enter their containers, and to read their secrets.
+
+        Who makes pods chooses their image, their service account and their host access: in a namespace without Pod
+        Security admission, this is root on the nodes, and so the role of the nodes and what other pods there have.
+        `kubernetes.namespaces.job_namespace` makes namespaces in which it is not. In `default`, `kube-system` and the
+        namespaces of charts nothing refuses such pods: name `namespaces`.
+
+        Source: Amazon EKS user guide, "Review access policy permissions": AmazonEKSEditPolicy.
 
         Args:
             principal: A role or a user, or the ARN of one.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from aws_cdk import aws_ec2 as ec2
@@ -203,7 +204,7 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
                 rolls=update_policy is UpdatePolicy.ROLLING,
                 update_strategy=options.get("update_strategy"),
                 repair=options.get("node_repair", NodeRepair()),
-                mounts=_volumes(mounts),
+                mounts=_volumes(mounts, options.get("read_only_mounts", ())),
                 hardware_group=None if fleet.placement_group is None else path_of(fleet.placement_group),
             ),
         )
@@ -376,7 +377,7 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         return None if settings is None else NodeAlarms(alarm_names(resources), lambda: defined)
 
 
-def _volumes(mounts: Mapping[str, MountableFileSystem]) -> dict[str, LustreVolume]:
+def _volumes(mounts: Mapping[str, MountableFileSystem], read_only: Collection[str]) -> dict[str, LustreVolume]:
     """File systems as pods mount them, as far as they know their own id; each is one volume, at however many points."""
     volumes: dict[MountableFileSystem, LustreVolume] = {}
     for point, store in mounts.items():
@@ -387,7 +388,11 @@ def _volumes(mounts: Mapping[str, MountableFileSystem]) -> dict[str, LustreVolum
                 dns_name=store.dns_name,
                 mount_name=store.mount_name,
             )
-    return {point: volumes[store] for point, store in mounts.items() if store in volumes}
+    return {
+        point: replace(volumes[store], read_only=point in read_only)
+        for point, store in mounts.items()
+        if store in volumes
+    }
 
 
 def managed_nodes(
