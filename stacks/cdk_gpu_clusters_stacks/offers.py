@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ class BlockOffer:
 
     def costs_at_most(self, limit_usd: Decimal) -> bool:
         """Whether it is within a limit; one in another currency never is."""
-        return self.currency == PRICE_CURRENCY and self.price <= limit_usd
+        return self.currency == PRICE_CURRENCY and self.price.is_finite() and 0 <= self.price <= limit_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,7 +458,88 @@ def watch_blocks(
         interval = min(interval * GROWTH, LONGEST_INTERVAL_SECONDS)
 
 
-# Buy a Capacity Block: found again first, so that its price is known; paid up front, and never given back.
+# Buy a Capacity Block: found again first, so that its price is known; paid up front, and never given back. What
+# EC2 answers is compared with the request, since a wrong purchase cannot be undone.
+
+_RESERVATION_ID = re.compile(r"cr-[0-9a-f]{8,40}")
+# A block ends at a time of day, so that its first or last day may be a part of one.
+_TOLERANCE = timedelta(days=1)
+
+
+def faults_of_offer(offer: BlockOffer, request: CapacityRequest) -> list[str]:
+    """How an offer differs from the request; empty if it is what was asked for."""
+    return [*_of_instances(offer, request), *_of_dates(offer, request), *_of_zones(offer), *_of_price(offer)]
+
+
+def _of_instances(offer: BlockOffer, request: CapacityRequest) -> Iterator[str]:
+    types = {offer.instance_type, *(one.instance_type for one in offer.segments)}
+    if types != {request.instance_type}:
+        yield f"it is of {', '.join(sorted(types))}, not of {request.instance_type}"
+    seconds = sum((one.ends_at - one.starts_at).total_seconds() * one.count for one in offer.segments)
+    if len(offer.segments) == 1:
+        if {offer.count, offer.segments[0].count} != {request.count}:
+            yield f"it has {offer.segments[0].count} instances, not {request.count}"
+    elif seconds < request.hours * request.count * 3600:
+        yield f"its segments have fewer instance hours than {request.count} instances for {request.hours} h"
+
+
+def _of_dates(offer: BlockOffer, request: CapacityRequest) -> Iterator[str]:
+    if offer.hours != request.hours:
+        yield f"it is for {offer.hours} hours, not for {request.hours}"
+    if any(one.count < 1 or one.ends_at <= one.starts_at for one in offer.segments):
+        yield "a part of it has no instances, or ends before it starts"
+    length, wanted = offer.ends_at - offer.starts_at, timedelta(hours=request.hours)
+    if len(offer.segments) == 1 and abs(length - wanted) > _TOLERANCE:
+        yield f"it runs from {_minute(offer.starts_at)} to {_minute(offer.ends_at)}"
+    if request.starts_after and offer.starts_at < request.starts_after:
+        yield f"it starts at {_minute(offer.starts_at)}, before {_minute(request.starts_after)}"
+    if request.ends_before and offer.ends_at > request.ends_before:
+        yield f"it ends at {_minute(offer.ends_at)}, after {_minute(request.ends_before)}"
+
+
+def _of_zones(offer: BlockOffer) -> Iterator[str]:
+    zone = re.compile(rf"{re.escape(offer.region)}(-[a-z]+-\d+)?[a-z]")
+    for one in dict.fromkeys((offer.zone, *(one.zone for one in offer.segments))):
+        if not zone.fullmatch(one):
+            yield f"its zone {one!r} is not in {offer.region}"
+
+
+def _of_price(offer: BlockOffer) -> Iterator[str]:
+    if offer.currency != PRICE_CURRENCY:
+        yield f"it costs {offer.price} {offer.currency}, not {PRICE_CURRENCY}"
+    if not offer.price.is_finite() or offer.price < 0:
+        yield f"its price is {offer.price}"
+
+
+def faults_of_purchase(offer: BlockOffer, reservations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How bought reservations differ from the offer. What an older API does not describe is not compared."""
+    faults = []
+    for one in reservations:
+        name = str(one.get("CapacityReservationId", ""))
+        if not _RESERVATION_ID.fullmatch(name):
+            faults.append(f"{name!r} is no id of a reservation")
+        if not any(_may_be_of(one, segment) for segment in offer.segments):
+            found = ", ".join(str(one[key]) for key in _SEGMENT_KEYS if key in one)
+            faults.append(f"{name!r} is no part of the offer: {found}")
+    if not 1 <= len(reservations) <= len(offer.segments):
+        faults.append(f"EC2 names {len(reservations)} reservations, for an offer of {len(offer.segments)}")
+    return faults
+
+
+_SEGMENT_KEYS = ("InstanceType", "TotalInstanceCount", "AvailabilityZone", "StartDate", "EndDate")
+
+
+def _may_be_of(reservation: Mapping[str, Any], segment: BlockSegment) -> bool:
+    values = (segment.instance_type, segment.count, segment.zone, segment.starts_at, segment.ends_at)
+    for key, expected in zip(_SEGMENT_KEYS, values, strict=True):
+        found = reservation.get(key, expected)
+        if isinstance(expected, datetime) and isinstance(found, datetime):
+            # It may start a little later than it was offered.
+            if abs(found - expected) > timedelta(hours=1):
+                return False
+        elif found != expected:
+            return False
+    return True
 
 
 def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = None) -> list[dict[str, Any]]:
@@ -471,8 +553,7 @@ def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = N
         tag = {"Key": "Name", "Value": cluster}
         asked["TagSpecifications"] = [{"ResourceType": "capacity-reservation", "Tags": [tag]}]
     answer = clients(offer.region).purchase_capacity_block(**asked)
-    reservations: list[dict[str, Any]] = answer.get("CapacityReservations") or [answer["CapacityReservation"]]
-    return reservations
+    return list(answer.get("CapacityReservations") or [answer["CapacityReservation"]])
 
 
 def cluster_file_lines(offer: BlockOffer, reservations: Sequence[dict[str, Any]]) -> str:
