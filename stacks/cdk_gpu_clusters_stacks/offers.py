@@ -81,7 +81,7 @@ class BlockOffer:
 
     def costs_at_most(self, limit_usd: Decimal) -> bool:
         """Whether it is within a limit; one in another currency never is."""
-        return self.currency == PRICE_CURRENCY and self.price.is_finite() and 0 <= self.price <= limit_usd
+        return self.currency == PRICE_CURRENCY and 0 <= self.price <= limit_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,19 +315,48 @@ def _block(row: dict[str, Any], region: str) -> BlockOffer:
         key=lambda one: (one.starts_at, one.zone),
     )
     first = segments[0]
-    return BlockOffer(
-        id=row["CapacityBlockOfferingId"],
-        region=region,
-        zone=row.get("AvailabilityZone") or first.zone,
-        instance_type=row.get("InstanceType") or first.instance_type,
-        count=row.get("InstanceCount") or first.count,
-        hours=max(part["CapacityBlockDurationHours"] for part in parts),
-        starts_at=row.get("StartDate") or first.starts_at,
-        ends_at=row.get("EndDate") or max(one.ends_at for one in segments),
-        price=Decimal(row["UpfrontFee"]),
-        currency=row["CurrencyCode"],
-        segments=tuple(segments),
+    return _of_known_form(
+        BlockOffer(
+            id=row["CapacityBlockOfferingId"],
+            region=region,
+            zone=row.get("AvailabilityZone") or first.zone,
+            instance_type=row.get("InstanceType") or first.instance_type,
+            count=row.get("InstanceCount") or first.count,
+            hours=max(part["CapacityBlockDurationHours"] for part in parts),
+            starts_at=row.get("StartDate") or first.starts_at,
+            ends_at=row.get("EndDate") or max(one.ends_at for one in segments),
+            price=_price(row["UpfrontFee"]),
+            currency=row["CurrencyCode"],
+            segments=tuple(segments),
+        )
     )
+
+
+def _of_known_form(offer: BlockOffer) -> BlockOffer:
+    """The offer, if its values are what the API documents.
+
+    Raises:
+        TypeError: If they are not.
+    """
+    texts = (offer.id, offer.zone, offer.instance_type, offer.currency, *_values(offer, "zone", "instance_type"))
+    numbers = (offer.count, offer.hours, *_values(offer, "count"))
+    dates = (offer.starts_at, offer.ends_at, *_values(offer, "starts_at", "ends_at"))
+    for values, kind in ((texts, str), (numbers, int), (dates, datetime)):
+        for value in values:
+            if type(value) is not kind:
+                raise TypeError(f"EC2 answered {value!r}, not {kind.__name__}")
+    return offer
+
+
+def _values(offer: BlockOffer, *names: str) -> Iterator[Any]:
+    return (getattr(segment, name) for segment in offer.segments for name in names)
+
+
+def _price(text: Any) -> Decimal:
+    price = Decimal(text)
+    if not price.is_finite():
+        raise ValueError(f"EC2 answered a price of {price}")
+    return price
 
 
 def _on_demand(request: CapacityRequest, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
@@ -340,7 +369,7 @@ def _on_demand(request: CapacityRequest, region: str, client: Any, _now: datetim
         for row in page.get("InstanceTypeOfferings", ()):
             yield ZoneOffer(
                 region=region,
-                zone=row["Location"],
+                zone=str(row["Location"]),
                 market="on-demand",
                 usd_per_hour=None if price is None else price.usd,
                 price_source="no source gives one" if price is None else f"list price of {price.as_of}",
@@ -360,10 +389,10 @@ def _spot(request: CapacityRequest, region: str, client: Any, now: datetime | No
     for zone, row in newest.items():
         yield ZoneOffer(
             region=region,
-            zone=zone,
-            zone_id=row.get("AvailabilityZoneId"),
+            zone=str(zone),
+            zone_id=str(row["AvailabilityZoneId"]) if "AvailabilityZoneId" in row else None,
             market="spot",
-            usd_per_hour=Decimal(row["SpotPrice"]),
+            usd_per_hour=_price(row["SpotPrice"]),
             price_source=f"spot price since {row['Timestamp']:%Y-%m-%d %H:%M}Z",
         )
 
@@ -398,7 +427,7 @@ def _scores(
             )
             for page in pages:
                 for row in page.get("SpotPlacementScores", ()):
-                    found[row["Region"], row["AvailabilityZoneId"]] = row["Score"]
+                    found[str(row["Region"]), str(row["AvailabilityZoneId"])] = int(row["Score"])
         except Exception as error:  # noqa: BLE001 - see _ask
             return found, [problem_of(error, region=regions[0], action=_SCORES)]
     return found, []
@@ -507,7 +536,7 @@ def _of_zones(offer: BlockOffer) -> Iterator[str]:
 def _of_price(offer: BlockOffer) -> Iterator[str]:
     if offer.currency != PRICE_CURRENCY:
         yield f"it costs {offer.price} {offer.currency}, not {PRICE_CURRENCY}"
-    if not offer.price.is_finite() or offer.price < 0:
+    if offer.price < 0:
         yield f"its price is {offer.price}"
 
 

@@ -518,7 +518,7 @@ def test_a_limit_in_usd_buys_nothing_in_another_currency(account: Account, capsy
         ({"AvailabilityZone": "eu-west-1a"}, "its zone 'eu-west-1a' is not in us-east-1"),
         ({"AvailabilityZone": "us-east-1a\ntraining: {}"}, "is not in us-east-1"),
         ({"UpfrontFee": "-1"}, "its price is -1"),
-        ({"UpfrontFee": "NaN"}, "its price is NaN"),
+        ({"UpfrontFee": "NaN"}, "a price of NaN"),
         ({"CurrencyCode": "CNY"}, "CNY, not USD"),
     ],
 )

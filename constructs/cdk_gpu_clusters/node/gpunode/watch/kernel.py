@@ -26,6 +26,8 @@ from .probes import Symptom
 _READ_BYTES = 64 * 1024
 # The first number of a record is 8 times its facility, plus its level (syslog(3), LOG_KERN).
 _LEVEL_BITS, _KERNEL = 3, 0
+# The kernel's own lines have at most 1,024 characters (kernel/printk/printk.c). Some patterns take the square of that.
+_LONGEST_TEXT = 2_000
 # An endless stream of messages must not hold the reader.
 _MOST_RECORDS = 5_000
 
@@ -138,7 +140,7 @@ def _record(line: str) -> Record | None:
     fields = head.split(",")
     if line.startswith(" ") or not mark or len(fields) < 3 or not (fields[0].isdecimal() and fields[1].isdecimal()):
         return None
-    return Record(int(fields[1]), text, is_kernel=int(fields[0]) >> _LEVEL_BITS == _KERNEL)
+    return Record(int(fields[1]), text[:_LONGEST_TEXT], is_kernel=int(fields[0]) >> _LEVEL_BITS == _KERNEL)
 
 
 # The kernel also prints names that users choose: `THREAD[PID]: segfault at ... in PROGRAM[...]`, with 15 characters of
