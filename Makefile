@@ -30,7 +30,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-node bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws fuzz lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-node bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ test-browser: env ## as root: test the report in a real browser (ARGS=options of
 
 test-aws: env ## state what the checks of a real account do and cost; run them with ARGS="--account ID --budget USD"
 	@PYTHONPATH=tests/aws $(BIN)/python -m real_account $(ARGS)
+
+fuzz: env ## change inputs of strangers at random for 30 minutes (ARGS="--minutes 5", ARGS="--target template --seed 7")
+	@PYTHONPATH=tests/support $(BIN)/python -m fuzzing $(ARGS)
 
 lint: env ## check style, types, layers, shell scripts, generated pages and wording
 	@$(MAKE) --keep-going lint-style lint-layers lint-shell lint-pages lint-words lint-types

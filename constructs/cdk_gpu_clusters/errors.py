@@ -14,6 +14,8 @@ from functools import wraps
 from types import MappingProxyType
 from typing import ParamSpec
 
+from ._untrusted import printable_line
+
 _Parameters = ParamSpec("_Parameters")
 _RULE_ID = re.compile(r"GPU-[A-Z][A-Z0-9]{1,4}-\d{3}")
 _RULES: dict[str, Rule] = {}
@@ -58,7 +60,7 @@ class Finding:
         got = f", got {self.got}" if self.got else ""
         allowed = f"; allowed: {self.allowed}" if self.allowed else ""
         fix = f"; fix: {self.fix}" if self.fix else ""
-        return f"{self.id}: {where}{self.cause}{got}{allowed}{fix}"
+        return printable_line(f"{self.id}: {where}{self.cause}{got}{allowed}{fix}")
 
 
 @dataclass(frozen=True, slots=True)

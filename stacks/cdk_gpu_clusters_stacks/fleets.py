@@ -38,7 +38,7 @@ from cdk_gpu_clusters_stacks.data import (
 )
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
 from cdk_gpu_clusters_stacks.references import publish
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec, read_script
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
@@ -187,7 +187,7 @@ class NodesStack(cdk.Stack):
         spec = self._planned.spec
         if not isinstance(spec, FleetSpec) or spec.user_data is None:
             return []
-        return [UserDataPart(content_type="text/x-shellscript", body=spec.user_data.read_text(encoding="utf-8"))]
+        return [UserDataPart(content_type="text/x-shellscript", body=read_script(spec.user_data))]
 
     def _root_volume(self) -> RootVolume:
         volume = self._planned.spec.root_volume

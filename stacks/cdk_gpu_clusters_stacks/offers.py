@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ class BlockOffer:
 
     def costs_at_most(self, limit_usd: Decimal) -> bool:
         """Whether it is within a limit; one in another currency never is."""
-        return self.currency == PRICE_CURRENCY and self.price <= limit_usd
+        return self.currency == PRICE_CURRENCY and 0 <= self.price <= limit_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,19 +315,48 @@ def _block(row: dict[str, Any], region: str) -> BlockOffer:
         key=lambda one: (one.starts_at, one.zone),
     )
     first = segments[0]
-    return BlockOffer(
-        id=row["CapacityBlockOfferingId"],
-        region=region,
-        zone=row.get("AvailabilityZone") or first.zone,
-        instance_type=row.get("InstanceType") or first.instance_type,
-        count=row.get("InstanceCount") or first.count,
-        hours=max(part["CapacityBlockDurationHours"] for part in parts),
-        starts_at=row.get("StartDate") or first.starts_at,
-        ends_at=row.get("EndDate") or max(one.ends_at for one in segments),
-        price=Decimal(row["UpfrontFee"]),
-        currency=row["CurrencyCode"],
-        segments=tuple(segments),
+    return _of_known_form(
+        BlockOffer(
+            id=row["CapacityBlockOfferingId"],
+            region=region,
+            zone=row.get("AvailabilityZone") or first.zone,
+            instance_type=row.get("InstanceType") or first.instance_type,
+            count=row.get("InstanceCount") or first.count,
+            hours=max(part["CapacityBlockDurationHours"] for part in parts),
+            starts_at=row.get("StartDate") or first.starts_at,
+            ends_at=row.get("EndDate") or max(one.ends_at for one in segments),
+            price=_price(row["UpfrontFee"]),
+            currency=row["CurrencyCode"],
+            segments=tuple(segments),
+        )
     )
+
+
+def _of_known_form(offer: BlockOffer) -> BlockOffer:
+    """The offer, if its values are what the API documents.
+
+    Raises:
+        TypeError: If they are not.
+    """
+    texts = (offer.id, offer.zone, offer.instance_type, offer.currency, *_values(offer, "zone", "instance_type"))
+    numbers = (offer.count, offer.hours, *_values(offer, "count"))
+    dates = (offer.starts_at, offer.ends_at, *_values(offer, "starts_at", "ends_at"))
+    for values, kind in ((texts, str), (numbers, int), (dates, datetime)):
+        for value in values:
+            if type(value) is not kind:
+                raise TypeError(f"EC2 answered {value!r}, not {kind.__name__}")
+    return offer
+
+
+def _values(offer: BlockOffer, *names: str) -> Iterator[Any]:
+    return (getattr(segment, name) for segment in offer.segments for name in names)
+
+
+def _price(text: Any) -> Decimal:
+    price = Decimal(text)
+    if not price.is_finite():
+        raise ValueError(f"EC2 answered a price of {price}")
+    return price
 
 
 def _on_demand(request: CapacityRequest, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
@@ -339,7 +369,7 @@ def _on_demand(request: CapacityRequest, region: str, client: Any, _now: datetim
         for row in page.get("InstanceTypeOfferings", ()):
             yield ZoneOffer(
                 region=region,
-                zone=row["Location"],
+                zone=str(row["Location"]),
                 market="on-demand",
                 usd_per_hour=None if price is None else price.usd,
                 price_source="no source gives one" if price is None else f"list price of {price.as_of}",
@@ -359,10 +389,10 @@ def _spot(request: CapacityRequest, region: str, client: Any, now: datetime | No
     for zone, row in newest.items():
         yield ZoneOffer(
             region=region,
-            zone=zone,
-            zone_id=row.get("AvailabilityZoneId"),
+            zone=str(zone),
+            zone_id=str(row["AvailabilityZoneId"]) if "AvailabilityZoneId" in row else None,
             market="spot",
-            usd_per_hour=Decimal(row["SpotPrice"]),
+            usd_per_hour=_price(row["SpotPrice"]),
             price_source=f"spot price since {row['Timestamp']:%Y-%m-%d %H:%M}Z",
         )
 
@@ -397,7 +427,7 @@ def _scores(
             )
             for page in pages:
                 for row in page.get("SpotPlacementScores", ()):
-                    found[row["Region"], row["AvailabilityZoneId"]] = row["Score"]
+                    found[str(row["Region"]), str(row["AvailabilityZoneId"])] = int(row["Score"])
         except Exception as error:  # noqa: BLE001 - see _ask
             return found, [problem_of(error, region=regions[0], action=_SCORES)]
     return found, []
@@ -457,7 +487,88 @@ def watch_blocks(
         interval = min(interval * GROWTH, LONGEST_INTERVAL_SECONDS)
 
 
-# Buy a Capacity Block: found again first, so that its price is known; paid up front, and never given back.
+# Buy a Capacity Block: found again first, so that its price is known; paid up front, and never given back. What
+# EC2 answers is compared with the request, since a wrong purchase cannot be undone.
+
+_RESERVATION_ID = re.compile(r"cr-[0-9a-f]{8,40}")
+# A block ends at a time of day, so that its first or last day may be a part of one.
+_TOLERANCE = timedelta(days=1)
+
+
+def faults_of_offer(offer: BlockOffer, request: CapacityRequest) -> list[str]:
+    """How an offer differs from the request; empty if it is what was asked for."""
+    return [*_of_instances(offer, request), *_of_dates(offer, request), *_of_zones(offer), *_of_price(offer)]
+
+
+def _of_instances(offer: BlockOffer, request: CapacityRequest) -> Iterator[str]:
+    types = {offer.instance_type, *(one.instance_type for one in offer.segments)}
+    if types != {request.instance_type}:
+        yield f"it is of {', '.join(sorted(types))}, not of {request.instance_type}"
+    seconds = sum((one.ends_at - one.starts_at).total_seconds() * one.count for one in offer.segments)
+    if len(offer.segments) == 1:
+        if {offer.count, offer.segments[0].count} != {request.count}:
+            yield f"it has {offer.segments[0].count} instances, not {request.count}"
+    elif seconds < request.hours * request.count * 3600:
+        yield f"its segments have fewer instance hours than {request.count} instances for {request.hours} h"
+
+
+def _of_dates(offer: BlockOffer, request: CapacityRequest) -> Iterator[str]:
+    if offer.hours != request.hours:
+        yield f"it is for {offer.hours} hours, not for {request.hours}"
+    if any(one.count < 1 or one.ends_at <= one.starts_at for one in offer.segments):
+        yield "a part of it has no instances, or ends before it starts"
+    length, wanted = offer.ends_at - offer.starts_at, timedelta(hours=request.hours)
+    if len(offer.segments) == 1 and abs(length - wanted) > _TOLERANCE:
+        yield f"it runs from {_minute(offer.starts_at)} to {_minute(offer.ends_at)}"
+    if request.starts_after and offer.starts_at < request.starts_after:
+        yield f"it starts at {_minute(offer.starts_at)}, before {_minute(request.starts_after)}"
+    if request.ends_before and offer.ends_at > request.ends_before:
+        yield f"it ends at {_minute(offer.ends_at)}, after {_minute(request.ends_before)}"
+
+
+def _of_zones(offer: BlockOffer) -> Iterator[str]:
+    zone = re.compile(rf"{re.escape(offer.region)}(-[a-z]+-\d+)?[a-z]")
+    for one in dict.fromkeys((offer.zone, *(one.zone for one in offer.segments))):
+        if not zone.fullmatch(one):
+            yield f"its zone {one!r} is not in {offer.region}"
+
+
+def _of_price(offer: BlockOffer) -> Iterator[str]:
+    if offer.currency != PRICE_CURRENCY:
+        yield f"it costs {offer.price} {offer.currency}, not {PRICE_CURRENCY}"
+    if offer.price < 0:
+        yield f"its price is {offer.price}"
+
+
+def faults_of_purchase(offer: BlockOffer, reservations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How bought reservations differ from the offer. What an older API does not describe is not compared."""
+    faults = []
+    for one in reservations:
+        name = str(one.get("CapacityReservationId", ""))
+        if not _RESERVATION_ID.fullmatch(name):
+            faults.append(f"{name!r} is no id of a reservation")
+        if not any(_may_be_of(one, segment) for segment in offer.segments):
+            found = ", ".join(str(one[key]) for key in _SEGMENT_KEYS if key in one)
+            faults.append(f"{name!r} is no part of the offer: {found}")
+    if not 1 <= len(reservations) <= len(offer.segments):
+        faults.append(f"EC2 names {len(reservations)} reservations, for an offer of {len(offer.segments)}")
+    return faults
+
+
+_SEGMENT_KEYS = ("InstanceType", "TotalInstanceCount", "AvailabilityZone", "StartDate", "EndDate")
+
+
+def _may_be_of(reservation: Mapping[str, Any], segment: BlockSegment) -> bool:
+    values = (segment.instance_type, segment.count, segment.zone, segment.starts_at, segment.ends_at)
+    for key, expected in zip(_SEGMENT_KEYS, values, strict=True):
+        found = reservation.get(key, expected)
+        if isinstance(expected, datetime) and isinstance(found, datetime):
+            # It may start a little later than it was offered.
+            if abs(found - expected) > timedelta(hours=1):
+                return False
+        elif found != expected:
+            return False
+    return True
 
 
 def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = None) -> list[dict[str, Any]]:
@@ -471,8 +582,7 @@ def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = N
         tag = {"Key": "Name", "Value": cluster}
         asked["TagSpecifications"] = [{"ResourceType": "capacity-reservation", "Tags": [tag]}]
     answer = clients(offer.region).purchase_capacity_block(**asked)
-    reservations: list[dict[str, Any]] = answer.get("CapacityReservations") or [answer["CapacityReservation"]]
-    return reservations
+    return list(answer.get("CapacityReservations") or [answer["CapacityReservation"]])
 
 
 def cluster_file_lines(offer: BlockOffer, reservations: Sequence[dict[str, Any]]) -> str:

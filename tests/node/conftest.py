@@ -11,7 +11,6 @@ import pytest
 from nodebox.debian import program
 from nodebox.lab import Lab
 from services.account import Account
-from services.kernel import kernel_log
 from services.programs import install_aws_cli, install_kubectl
 from services.watched import WatchedNodes
 
@@ -53,7 +52,6 @@ def account() -> Iterator[Account]:
 @pytest.fixture
 def watched_nodes(account: Account, aws_cli: Path, tmp_path: Path) -> Iterator[WatchedNodes]:
     """Makes nodes under the watchdog."""
-    with kernel_log():
-        nodes = WatchedNodes(account, aws_cli, tmp_path)
-        yield nodes
-        nodes.close()
+    nodes = WatchedNodes(account, aws_cli, tmp_path)
+    yield nodes
+    nodes.close()

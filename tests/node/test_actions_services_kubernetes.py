@@ -145,7 +145,6 @@ def test_second_node_is_held_back_by_the_limit(cluster: Kubernetes, watching: Wa
     first = watching.begin()
     first.fail()
     first.acted()
-    # Not watched before: the nodes of this test share one kernel.
     second = watching.begin(name=OTHER, GPU_WATCH_ACTIONS_PER_HOUR="1")
     second.fail()
     [(outcome, reason)] = second.acted()

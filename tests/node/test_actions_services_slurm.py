@@ -97,7 +97,6 @@ def test_second_node_of_a_partition_is_held_back_by_the_limit(slurm: Slurm, watc
     first = begin(watched_nodes, slurm, "gpu-1")
     first.fail()
     first.acted()
-    # Not watched before: the nodes of this test share one kernel.
     second = begin(watched_nodes, slurm, "gpu-2", GPU_WATCH_ACTIONS_PER_HOUR="1")
     second.fail()
     [(outcome, reason)] = second.acted()

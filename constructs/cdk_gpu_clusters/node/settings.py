@@ -432,7 +432,6 @@ def _check_parts(settings: NodeSettings) -> list[Finding]:
             findings.append(
                 USER_PART.finding(
                     cause=f"a {part.content_type} part begins with {beginning!r}",
-                    got=repr(part.body[:20]),
                     fix=f"put {beginning!r} at the very start of the body",
                     path=path,
                 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from cdk_gpu_clusters._untrusted import printable_line
 from cdk_gpu_clusters._version import __version__
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.template_rules.document import path_text
@@ -18,7 +19,8 @@ from cdk_gpu_clusters.template_rules.rule import Outcome, TemplateRule
 
 def human_text(report: Report) -> str:
     """The report as text."""
-    return "\n".join([*_faults(report), *_undecidable(report), *map(str, report.unread), _summary(report)]) + "\n"
+    lines = [*_faults(report), *_undecidable(report), *map(str, report.unread), _summary(report)]
+    return "".join(f"{printable_line(line)}\n" for line in lines)
 
 
 def _faults(report: Report) -> Iterator[str]:

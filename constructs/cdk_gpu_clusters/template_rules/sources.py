@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
 
+from cdk_gpu_clusters._untrusted import is_below, read_bytes
 from cdk_gpu_clusters.template_rules.acknowledgements import Acknowledgement
 from cdk_gpu_clusters.template_rules.document import UnusableTemplate
 from cdk_gpu_clusters.template_rules.template import Template, read_template
 
 #: Name of the CDK plugin; what CDK acknowledges is `<plugin>::<rule id>`.
 PLUGIN = "GpuClusterRules"
+
+# Metadata of an app has a few KB for each resource.
+_MOST_BYTES = 16 * 1024 * 1024
+# Stages in stages.
+_MOST_STAGES = 10
 
 _STACK = "aws:cloudformation:stack"
 _NESTED = "cdk:cloud-assembly"
@@ -73,17 +79,19 @@ def nested_templates(folder: File) -> list[File]:
     return sorted(folder.glob("*.nested.template.json"))
 
 
-def _assembly(folder: File) -> Iterator[Source]:
+def _assembly(folder: File, depth: int = 0) -> Iterator[Source]:
+    if depth > _MOST_STAGES:
+        raise UnusableTemplate("manifest.json names folders in folders without end")
     artifacts = _mapping(_read(folder / "manifest.json").get("artifacts"))
     for name, artifact in ((name, _mapping(artifact)) for name, artifact in artifacts.items()):
         properties = _mapping(artifact.get("properties"))
         if artifact.get("type") == _NESTED and isinstance(properties.get("directoryName"), str):
-            yield from _assembly(folder / properties["directoryName"])
+            yield from _assembly(_inside(folder, properties["directoryName"]), depth + 1)
         elif artifact.get("type") == _STACK and isinstance(properties.get("templateFile"), str):
             environment = str(artifact.get("environment", ""))
             region = environment.rpartition("/")[2]
             yield Source(
-                file=folder / properties["templateFile"],
+                file=_inside(folder, properties["templateFile"]),
                 region=None if region in ("", "unknown-region") else region,
                 stack_name=str(properties.get("stackName") or name),
                 environment=environment,
@@ -95,7 +103,7 @@ def _assembly(folder: File) -> Iterator[Source]:
 def _acknowledged(folder: File, artifact: dict[str, Any]) -> Iterator[Acknowledgement]:
     metadata = dict(_mapping(artifact.get("metadata")))
     if isinstance(file := artifact.get("additionalMetadataFile"), str):
-        metadata |= _read(folder / file)
+        metadata |= _read(_inside(folder, file))
     logical_ids = {path: data for path, kind, data in _entries(metadata) if kind == _LOGICAL_ID}
     for path, kind, data in _entries(metadata):
         if kind == _ACKNOWLEDGED:
@@ -117,9 +125,21 @@ def _entries(metadata: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 def _read(file: File) -> dict[str, Any]:
     try:
-        return _mapping(json.loads(file.read_text(encoding="utf-8")))
+        return _mapping(json.loads(read_bytes(file, _MOST_BYTES)))
     except (OSError, ValueError, RecursionError) as fault:
-        raise UnusableTemplate(f"{file.name} cannot be read: {str(fault).splitlines()[0]}") from None
+        reason = getattr(fault, "strerror", None) or (str(fault).splitlines() or ["it is no JSON"])[0]
+        raise UnusableTemplate(f"{file.name} cannot be read: {reason}") from None
+
+
+def _inside(folder: File, name: str) -> File:
+    """A file or folder that a manifest names."""
+    try:
+        is_inside = is_below(folder, File(name))
+    except (OSError, ValueError):
+        is_inside = False
+    if not is_inside:
+        raise UnusableTemplate(f"manifest.json names {name!r}, which is not in its folder")
+    return folder / name
 
 
 def _mapping(value: Any) -> dict[str, Any]:

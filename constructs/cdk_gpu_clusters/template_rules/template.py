@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
+from cdk_gpu_clusters._untrusted import read_bytes
 from cdk_gpu_clusters.template_rules.document import (
     MAX_BYTES,
     Document,
@@ -133,12 +135,11 @@ def read_document(file: File) -> Document:
         UnusableTemplate: If it cannot be read.
     """
     try:
-        with file.open("rb") as opened:
-            content = opened.read(MAX_BYTES + 1)
-    except OSError as fault:
-        raise UnusableTemplate(f"cannot be read: {fault.strerror or fault}") from None
-    if len(content) > MAX_BYTES:
-        raise UnusableTemplate("the file is larger than 1 MB, the most that CloudFormation takes")
+        content = read_bytes(file, MAX_BYTES)
+    except (OSError, ValueError) as fault:
+        if getattr(fault, "errno", None) == errno.EFBIG:
+            raise UnusableTemplate("the file is larger than 1 MB, the most that CloudFormation takes") from None
+        raise UnusableTemplate(f"cannot be read: {getattr(fault, 'strerror', None) or fault}") from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:

@@ -15,8 +15,10 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from cdk_gpu_clusters.template_rules.document import MAX_DEPTH, Document, Path, Place, UnusableTemplate
 
-#: A template of 1 MB holds fewer; more come only from aliases of aliases.
-_MAX_VALUES = 500_000
+#: A template of 1 MB holds fewer; more come only from aliases of aliases, and would take seconds.
+_MAX_VALUES = 100_000
+# Each value but the first has one of these before it.
+_SEPARATORS = "-:,[{"
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = ("!Ref", "!Condition")
 # Intrinsic functions of the CloudFormation template reference.
@@ -42,6 +44,8 @@ def read_yaml_text(text: str) -> Document:
     """
     if deep := _DEEP.search(text):
         raise UnusableTemplate("values are nested too deeply", _in_text(text, deep.start()))
+    if sum(map(text.count, _SEPARATORS)) > 2 * _MAX_VALUES:
+        raise UnusableTemplate("the template holds too many values")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         root = yaml.compose(text, Loader=loader)

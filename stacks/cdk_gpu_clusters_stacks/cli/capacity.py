@@ -119,7 +119,7 @@ def buy(
     profile: _Profile = None,
 ) -> None:
     """Buy a Capacity Block, after its price was typed once more. No deployment ever does this."""
-    from cdk_gpu_clusters_stacks.offers import blocks_in, cluster_file_lines
+    from cdk_gpu_clusters_stacks.offers import blocks_in, cluster_file_lines, faults_of_offer, faults_of_purchase
 
     limit = None if max_price is None else _price(max_price)
     if yes and limit is None:
@@ -135,6 +135,8 @@ def buy(
     if offer is None:
         reasons = "; ".join(one.reason for one in problems) or "search again: offerings change"
         output.stop(f"{offering} is not on offer in {region}: {reasons}")
+    if faults := faults_of_offer(offer, request):
+        output.stop(f"not bought: {offering} is not what was asked for: {'; '.join(faults)}")
     write_blocks([offer])
     if limit is not None and not offer.costs_at_most(limit):
         output.stop(f"it costs {offer.price} {offer.currency}, which is not within {limit} {PRICE_CURRENCY}")
@@ -142,7 +144,9 @@ def buy(
         _confirm(offer)
     reservations = _buy(offer, _clients(profile, attempts=1), name)
     for one in reservations:
-        output.write(f"bought {one['CapacityReservationId']} ({one['State']})\n", stderr=True)
+        output.write(f"bought {one.get('CapacityReservationId')} ({one.get('State')})\n", stderr=True)
+    if faults := faults_of_purchase(offer, reservations):
+        output.stop(f"bought, but not as it was offered: {'; '.join(faults)}. Ask AWS Support, and use it by hand")
     if len(reservations) < len(offer.segments):
         count = len(offer.segments)
         output.write(f"EC2 makes {count} reservations: look at those of {offer.region} for the rest\n", stderr=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from cdk_gpu_clusters._untrusted import printable
 from cdk_gpu_clusters.errors import ConfigError
 
 #: What `[cli]` installs.
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     except OSError as fault:
-        print(f"gpu-clusters: {fault}", file=sys.stderr)
+        print(printable(f"gpu-clusters: {fault}"), file=sys.stderr)
         return 2
     except ConfigError as fault:
         from cdk_gpu_clusters_stacks.spec import report

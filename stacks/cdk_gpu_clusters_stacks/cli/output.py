@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from cdk_gpu_clusters._untrusted import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -34,10 +36,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def write(text: str, *, stderr: bool = False) -> None:
-    """Print text; what the stream's encoding has no character for becomes an escape."""
+    """Print text; control characters, and what the stream's encoding has no character for, become escapes."""
     stream = sys.stderr if stderr else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.write(printable(text).encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
 
 
@@ -56,7 +58,7 @@ def write_headed(text: str) -> None:
     from rich.text import Text
 
     out = console()
-    for line in text.splitlines():
+    for line in printable(text).splitlines():
         heading = bool(line) and not line.startswith(" ")
         out.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
 
@@ -82,7 +84,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         justify: Literal["left", "right"] = "right" if column in right else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=not index)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     printer = console()
     if printer.is_terminal:
         printer.print(table)
@@ -115,7 +117,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 def ask(question: str, default: str) -> str:
     """The answer of a person to a question; Ctrl-C ends the command with exit status 130."""
     try:
-        return str(typer.prompt(question, default=default, err=True))
+        return str(typer.prompt(printable(question), default=default, err=True))
     except typer.Abort as end:
         if isinstance(end.__context__, KeyboardInterrupt):
             write("\n", stderr=True)

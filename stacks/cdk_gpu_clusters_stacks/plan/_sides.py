@@ -12,7 +12,7 @@ from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
@@ -167,7 +167,7 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         **_of_alarms(side),
     }
     if isinstance(spec, FleetSpec):
-        own["user_data"] = None if spec.user_data is None else spec.user_data.read_text(encoding="utf-8")
+        own["user_data"] = None if spec.user_data is None else read_script(spec.user_data)
     else:
         own |= _of_servers(side)
     if plan.node_group is not None:

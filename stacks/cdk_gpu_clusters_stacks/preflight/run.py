@@ -115,7 +115,11 @@ def _caller(account: Account) -> tuple[str, str]:
         answer = account.ask(CALLER)
     except NoAnswer:
         return "", ""
-    return str(answer["Account"]), str(answer["Arn"])
+    return str(answer.get("Account", "")), str(answer.get("Arn", ""))
+
+
+# What a check raises if an answer lacks a member, or has another in its place.
+_ODD_ANSWER = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def _judge(check: Check[Any], where: str, subject: Any, inquiry: Inquiry) -> list[Verdict]:
@@ -125,6 +129,8 @@ def _judge(check: Check[Any], where: str, subject: Any, inquiry: Inquiry) -> lis
         verdicts.extend([found] if isinstance(found, Verdict) else found)
     except NoAnswer as none:
         verdicts.append(cannot_tell(none.cause, fix=none.fix, permission=none.permission))
+    except _ODD_ANSWER as fault:
+        verdicts.append(cannot_tell(f"AWS answered in a form that is unknown here ({type(fault).__name__}: {fault})"))
     return [replace(verdict, about=verdict.about or where) for verdict in verdicts or [passed("as it must be")]]
 
 

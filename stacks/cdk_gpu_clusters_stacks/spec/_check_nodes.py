@@ -47,7 +47,7 @@ from ._parts import parts_of
 from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
 from .capacity import NewReservation, ReservationGroup, UltraServerBlock, block_sizes
 from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
-from .fleet import FleetSpec, NodesSpec
+from .fleet import FleetSpec, NodesSpec, read_script
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .planned_fleet import PlannedFleet
@@ -454,7 +454,7 @@ def _part(text: str) -> UserDataPart:
 def _read(path: Path) -> str | Finding:
     text = ""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_script(path)
         cause = "" if text.strip() else "the script is empty"
         if text.startswith("\ufeff"):
             cause = "the script starts with a byte-order mark, so a node does not see its #!; save it without"

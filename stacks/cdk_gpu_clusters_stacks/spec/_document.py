@@ -13,6 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from cdk_gpu_clusters._untrusted import read_bytes
 from cdk_gpu_clusters.errors import Finding
 
 from ._rules import DUPLICATE_KEY, MAPPING, READABLE, YAML_SYNTAX
@@ -100,8 +101,9 @@ def _own(finding: Finding) -> Key:
 
 # Reading the file from disk.
 
-#: Far above any real cluster file (hundreds of fleets are some 100 KB); keeps a wrong path from eating the memory.
-MAX_BYTES = 1 << 20
+#: Some 200 fleets, for which no stack has enough resources (500; AWS CloudFormation user guide, quotas). The reader
+#: takes about a second for so much.
+MAX_BYTES = 64 * 1024
 
 _FIX_PATH = "give the path of a cluster file, such as examples/p5-capacity-block.yaml"
 
@@ -114,8 +116,7 @@ def read_text(path: Path) -> str | Finding:
     """
     where = f"{path}:1:1"
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        raw = read_bytes(path, MAX_BYTES)
     except FileNotFoundError:
         return READABLE.finding(cause="there is no such file", got=str(path), fix=_FIX_PATH, path=where)
     except IsADirectoryError:
@@ -125,13 +126,6 @@ def read_text(path: Path) -> str | Finding:
         return READABLE.finding(
             cause=f"the file cannot be read: {reason}",
             got=str(path),
-            fix="check its path and permissions",
-            path=where,
-        )
-    if len(raw) > MAX_BYTES:
-        return READABLE.finding(
-            cause="the file is too large for a cluster file",
-            allowed=f"at most {MAX_BYTES} bytes",
             fix=_FIX_PATH,
             path=where,
         )
@@ -371,6 +365,7 @@ class _Builder:
                     YAML_SYNTAX.finding(cause="<< needs a mapping to merge", fix="write <<: *anchor of a mapping"),
                 )
                 return
+            self._limit(part, path)
             self._open.add(id(part))
             for key_node, value_node in _own_pairs(part):
                 key = self._key(key_node)

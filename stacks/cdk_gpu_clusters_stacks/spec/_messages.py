@@ -16,7 +16,7 @@ from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_
 from . import _base, capacity, data, eks, fleet, inference, network
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
-from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
+from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, USER_DATA_FILE, WRONG_TYPE, WRONG_VALUE
 from .model import ORCHESTRATORS, ClusterSpec
 
 _PLANNED = ("pcs", "hyperpod", "parallelcluster", "batch")
@@ -402,6 +402,11 @@ _OWN_TYPES = {
         WRONG_VALUE,
         "an IPv4 range such as 10.0.0.0/16, or the id of a security group such as sg-0123456789abcdef0",
         "write one of them",
+    ),
+    "outside": (
+        USER_DATA_FILE,
+        "a file in the folder of the cluster file or below it, also after links",
+        "move the script there",
     ),
     "mig": (
         WRONG_TYPE,

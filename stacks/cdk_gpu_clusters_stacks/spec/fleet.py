@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from cdk_gpu_clusters._untrusted import is_below, read_bytes
 from cdk_gpu_clusters.node.settings import WATCH_RANGES, FaultSeverity, NodeWatch, WatchMode
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
@@ -421,7 +422,26 @@ FOLDER = "folder"
 
 def _beside_cluster_file(path: Path, info: ValidationInfo) -> Path:
     folder = (info.context or {}).get(FOLDER)
-    return path if folder is None else Path(folder, path)
+    if folder is None:
+        return path
+    # Whoever may change the file, such as with a pull request, may not make others print or deploy what they can read.
+    if not is_below(folder, path):
+        raise PydanticCustomError("outside", "the script is not in the folder of the cluster file")
+    return Path(folder, path)
+
+
+#: Four times what EC2 takes as user data.
+_MOST_SCRIPT_BYTES = 64 * 1024
+
+
+def read_script(path: Path) -> str:
+    """Read a script that a cluster file names.
+
+    Raises:
+        OSError: If it cannot be read, is no regular file, or is too large.
+        UnicodeDecodeError: If it is not UTF-8 text.
+    """
+    return read_bytes(path, _MOST_SCRIPT_BYTES).decode("utf-8").replace("\r\n", "\n")
 
 
 ScriptPath = Annotated[

@@ -10,6 +10,7 @@ from typing import TextIO
 
 from pydantic import ValidationError
 
+from cdk_gpu_clusters._untrusted import printable_line
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, errors_in
 from cdk_gpu_clusters_stacks.counting import count
 
@@ -147,4 +148,4 @@ def _lines(finding: Finding) -> list[str]:
         lines.append(f"    allowed: {finding.allowed}")
     if finding.fix:
         lines.append(f"    fix: {finding.fix}")
-    return lines
+    return [printable_line(line) for line in lines]

@@ -1,14 +1,15 @@
-"""The log of the machine's own kernel, as the driver would write it."""
+"""The log of a node's kernel, as the driver would write it.
+
+A FIFO takes the place of `/dev/kmsg`: nothing but a kernel can write as the kernel there.
+"""
 
 from __future__ import annotations
 
-import fcntl
+import os
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
 
-_LOG, _LOCK = Path("/dev/kmsg"), Path("/run/lock/gpu-cluster-kernel-log")
 # NVIDIA, "XID errors", has messages of this form. Level 3, an error, is that of the driver's NV_DBG_ERRORS.
 _XIDS = {
     31: "pid=4711, name=python3, Ch 00000008, intr 10000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_0 faulted",
@@ -18,16 +19,8 @@ _XIDS = {
 }
 
 
-@contextmanager
-def kernel_log() -> Iterator[None]:
-    """Keep tests of another run from the kernel's log: every watchdog of the machine hears them."""
-    with _LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def pci_address() -> str:
-    """An address of a GPU that no other test uses: all share one kernel."""
+    """An address of a GPU."""
     return f"{random.randrange(1, 0x10000):04x}:{random.randrange(0x100):02x}:{random.randrange(0x20):02x}"
 
 
@@ -36,7 +29,24 @@ def unused_instance_id() -> str:
     return f"i-{random.getrandbits(68):017x}"
 
 
-def say_xid(code: int, address: str) -> None:
-    """Write the message of an Xid. The kernel notes who wrote it (facility user), and otherwise passes it on as it is."""
-    with _LOG.open("w") as log:
-        log.write(f"<3>NVRM: Xid (PCI:{address}): {code}, {_XIDS[code]}\n")
+class Kernel:
+    """The kernel of a node; to be closed.
+
+    Args:
+        log: Where its log is to be.
+    """
+
+    def __init__(self, log: Path) -> None:
+        log.parent.mkdir(parents=True)
+        os.mkfifo(log)
+        # Open for reading, too: what is written while nobody reads is kept.
+        self._log = os.open(log, os.O_RDWR | os.O_NONBLOCK)
+
+    def say_xid(self, code: int, address: str) -> None:
+        """Write the message of an Xid."""
+        now = time.monotonic_ns() // 1_000
+        os.write(self._log, f"3,{now},{now},-;NVRM: Xid (PCI:{address}): {code}, {_XIDS[code]}\n".encode())
+
+    def close(self) -> None:
+        """Close the log."""
+        os.close(self._log)

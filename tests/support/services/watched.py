@@ -1,4 +1,4 @@
-"""A node under `gpunode watch`: the process as systemd starts it, the machine's own kernel log, and a fake nvidia-smi."""
+"""A node under `gpunode watch`: the process as systemd starts it, a kernel log that tests write, and a fake nvidia-smi."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fakes import gpu_health
 from nodebox.debian import program
 from nodebox.imds import Metadata
 from services.account import BUCKET, Account
-from services.kernel import pci_address, say_xid
+from services.kernel import Kernel, pci_address
 from services.programs import install_gpunode, record
 
 #: What issue and README promise from the message of the kernel to what it leads to.
@@ -28,8 +28,6 @@ _SETTINGS = {
     "GPU_ACCELERATOR_COUNT": f"{_GPUS}",
     "GPU_MODEL": "H100",
     "GPU_EVIDENCE_URI": f"s3://{BUCKET}",
-    # The kernel has said much before: tests of other nodes.
-    "GPU_KERNEL_LOG_FROM": "end",
 }
 # Not the credentials: those come from the metadata service.
 _AWS_SETTINGS = ("AWS_ENDPOINT_URL", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
@@ -70,7 +68,8 @@ class WatchedNode:
         gpu_health.install(tools, {"gpus": [{} for _ in range(_GPUS)]})
         for each in programs:
             record(tools, each, self._calls)
-        for name in ("dev/kmsg", "proc/sys/kernel/random/boot_id", "proc/uptime"):
+        self._kernel = Kernel(self._root / "dev/kmsg")
+        for name in ("proc/sys/kernel/random/boot_id", "proc/uptime"):
             (self._root / name).parent.mkdir(parents=True, exist_ok=True)
             (self._root / name).symlink_to(f"/{name}")
         (self._root / "var/lib").mkdir(parents=True)
@@ -117,11 +116,12 @@ class WatchedNode:
     def close(self) -> None:
         self.kill()
         self._imds.close()
+        self._kernel.close()
 
     def fail(self, code: int = 79) -> float:
         """Let the kernel report an Xid; gives the moment."""
         now = time.monotonic()
-        say_xid(code, self.gpu)
+        self._kernel.say_xid(code, self.gpu)
         return now
 
     def within_deadline(self, since: float, look: Callable[[], Found]) -> Found:

@@ -503,7 +503,73 @@ def test_a_limit_in_usd_buys_nothing_in_another_currency(account: Account, capsy
     account.answer("us-east-1", "describe_capacity_block_offerings", {"CapacityBlockOfferings": [found]})
     assert buy("--yes", "--max-price", "9") == 1
     assert account.bought is None
-    assert "5.00 CNY, which is not within 9 USD" in capsys.readouterr().err
+    assert "it costs 5.00 CNY, not USD" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"InstanceType": "p4d.24xlarge"}, "it is of p4d.24xlarge, not of p5.48xlarge"),
+        ({"InstanceCount": 1}, "it has 1 instances, not 16"),
+        ({"InstanceCount": 32}, "it has 32 instances, not 16"),
+        ({"CapacityBlockDurationHours": 24}, "it is for 24 hours, not for 336"),
+        ({"EndDate": START + timedelta(days=2)}, "it runs from 2026-12-01T11:30Z to 2026-12-03T11:30Z"),
+        ({"EndDate": START - timedelta(days=2)}, "ends before it starts"),
+        ({"AvailabilityZone": "eu-west-1a"}, "its zone 'eu-west-1a' is not in us-east-1"),
+        ({"AvailabilityZone": "us-east-1a\ntraining: {}"}, "is not in us-east-1"),
+        ({"UpfrontFee": "-1"}, "its price is -1"),
+        ({"UpfrontFee": "NaN"}, "a price of NaN"),
+        ({"CurrencyCode": "CNY"}, "CNY, not USD"),
+    ],
+)
+def test_another_block_than_the_one_that_was_asked_for_is_not_bought(
+    changes: dict[str, Any], words: str, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {**block("cb-1", "5.00"), **changes}
+    account.answer("us-east-1", "describe_capacity_block_offerings", {"CapacityBlockOfferings": [found]})
+    assert buy("--yes", "--max-price", "9") == 1
+    assert account.bought is None
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (("--starts-after", "2026-12-02"), "it starts at 2026-12-01T11:30Z, before 2026-12-02T00:00Z"),
+        (("--ends-before", "2026-12-10"), "it ends at 2026-12-15T11:30Z, after 2026-12-10T00:00Z"),
+    ],
+)
+def test_a_block_of_other_dates_is_not_bought(
+    option: tuple[str, str], words: str, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer(account)
+    assert buy("--yes", "--max-price", "999999", *option) == 1
+    assert account.bought is None
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"CapacityReservationId": "cr-1\n  evil: true"},
+        {"InstanceType": "p4d.24xlarge"},
+        {"TotalInstanceCount": 1},
+        {"AvailabilityZone": "us-east-1b"},
+        {"EndDate": START},
+    ],
+)
+def test_a_purchase_of_something_else_is_reported_and_no_lines_are_given(
+    changes: dict[str, Any], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {"CapacityBlockOfferings": [block("cb-1", "5.00")]}
+    account.answer("us-east-1", "describe_capacity_block_offerings", found)
+    bought = {**reservation_of(0, block("cb-1", "5.00")), **changes}
+    account.answer("us-east-1", "purchase_capacity_block", {"CapacityReservation": bought})
+    assert buy("--yes", "--max-price", "9") == 1
+    assert account.bought is not None
+    out = capsys.readouterr()
+    assert "bought, but not as it was offered" in out.err
+    assert "training:" not in out.out
 
 
 @pytest.mark.parametrize("price", ["nan", "inf", "-1", "0", "abc", ""])
@@ -582,8 +648,8 @@ SEGMENTED: dict[str, Any] = {
 class NewerEc2:
     """EC2 as a newer service model describes it."""
 
-    def __init__(self, reservations: list[dict[str, Any]]) -> None:
-        self._reservations = reservations
+    def __init__(self, reservations: list[dict[str, Any]], offering: dict[str, Any] = SEGMENTED) -> None:
+        self._reservations, self._offering = reservations, offering
 
     def __call__(self, _region: str) -> NewerEc2:
         return self
@@ -592,7 +658,7 @@ class NewerEc2:
         return self
 
     def paginate(self, **_asked: Any) -> Iterator[dict[str, Any]]:
-        yield {"CapacityBlockOfferings": [SEGMENTED]}
+        yield {"CapacityBlockOfferings": [self._offering]}
 
     def purchase_capacity_block(self, **_asked: Any) -> dict[str, Any]:
         first, *_ = self._reservations
@@ -624,7 +690,9 @@ def test_a_block_of_segments_becomes_a_fleet_for_each_reservation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = SEGMENTED["CapacityBlockOfferingSegments"][::-1]
-    clients = NewerEc2([reservation_of(0, first), reservation_of(1, {**second, "AvailabilityZone": "us-east-1a"})])
+    second = {**second, "AvailabilityZone": "us-east-1a"}
+    offering = {**SEGMENTED, "CapacityBlockOfferingSegments": [second, first]}
+    clients = NewerEc2([reservation_of(0, first), reservation_of(1, second)], offering)
     monkeypatch.setattr(capacity, "_clients", lambda _profile, **_: clients)
     asked = ["cb-seg", *ASKED, "--regions", "us-east-1", "--yes", "--max-price", "250000"]
     assert run_buy(asked) == 0

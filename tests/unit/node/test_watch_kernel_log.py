@@ -106,12 +106,30 @@ def test_other_faults_close_the_log_and_the_next_read_goes_on_where_it_was(
 
 @pytest.mark.parametrize(
     "garbage",
-    ["", "no record\n", "6,x,1,-;text\n", "6,12;text\n", ";;;\n", "\x00\xff,\n", " 6,9,1,-;continued\n"],
+    [
+        "",
+        "no record\n",
+        "6,x,1,-;text\n",
+        "x,9,1,-;text\n",
+        "6,12;text\n",
+        ";;;\n",
+        "\x00\xff,\n",
+        " 6,9,1,-;continued\n",
+    ],
 )
 def test_garbage_is_no_message(tmp_path: Path, garbage: str) -> None:
     file = tmp_path / "kmsg"
     file.write_bytes(garbage.encode("latin-1") + lines(5).encode())
     assert numbers(KernelLog(path=file).read()) == [5]
+
+
+def test_only_the_kernel_itself_counts_and_all_messages_are_read(tmp_path: Path) -> None:
+    """A process that writes has another facility than LOG_KERN, whatever it asks for."""
+    file = tmp_path / "kmsg"
+    file.write_text("3,5,6,-;the kernel's\n11,6,7,-;of user space\n30,7,8,-;of a daemon\n")
+    log = KernelLog(path=file)
+    assert log.read() == [Record(5, "the kernel's")]
+    assert log.sequence == 7
 
 
 def test_message_keeps_its_semicolons(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.watch.kernel import Record, XidTable, symptom_of
+from cdk_gpu_clusters.node.gpunode.watch.kernel import Hardware, Record, XidTable, symptom_of
 from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 
 TABLE = XidTable.from_text(node_xids())
@@ -157,5 +159,62 @@ def test_reason_names_the_xid_and_fits_a_line() -> None:
 
 def test_without_a_table_every_xid_is_only_watched() -> None:
     symptom = symptom_of(Record(1, "NVRM: Xid (PCI:0000:10:1c): 79, off the bus"), XidTable({}))
+    assert symptom is not None
+    assert symptom.severity is Severity.MONITOR
+
+
+XID_79 = "NVRM: Xid (PCI:0000:10:1c): 79, pid=1896, GPU has fallen off the bus."
+
+
+def severity(text: str, hardware: Hardware) -> Severity | None:
+    symptom = symptom_of(Record(1, text), TABLE, hardware)
+    return symptom.severity if symptom else None
+
+
+@pytest.fixture
+def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The PCI devices of a node: one, 0000:10:1c.0."""
+    monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
+    folder = tmp_path / "sys/bus/pci/devices"
+    (folder / "0000:10:1c.0").mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("address", ["0000:10:1c", "0000:10:1C.0", "00000000:10:1c"])
+def test_message_about_a_device_of_the_node_is_acted_on(devices: Path, address: str) -> None:
+    assert severity(XID_79.replace("0000:10:1c", address), Hardware("gpu")) is Severity.REPLACE
+
+
+def test_message_about_a_device_that_the_node_lacks_is_only_reported(devices: Path) -> None:
+    symptom = symptom_of(Record(1, XID_79.replace(":10:", ":11:")), TABLE, Hardware("gpu"))
+    assert symptom is not None
+    assert symptom.severity is Severity.MONITOR
+    assert symptom.reason.startswith("not acted on, since this node has no device 0000:11:1c: Xid 79")
+
+
+def test_message_about_a_device_that_left_the_bus_is_acted_on(devices: Path) -> None:
+    hardware = Hardware("gpu")
+    assert severity(XID_79.replace(":10:", ":11:"), hardware) is Severity.MONITOR
+    (devices / "0000:10:1c.0").rmdir()
+    assert severity(XID_79, hardware) is Severity.REPLACE
+
+
+def test_message_without_a_device_is_acted_on(devices: Path) -> None:
+    text = "NVRM: krcRcAndNotifyAllChannels_IMPL: RC all channels for critical error 79."
+    assert severity(text, Hardware("gpu")) is Severity.REPLACE
+
+
+@pytest.mark.parametrize(
+    "text", [XID_79, "Kernel panic - not syncing: x", "{1}[Hardware Error]: event severity: fatal"]
+)
+def test_no_message_takes_a_neuron_node_out(devices: Path, text: str) -> None:
+    """The driver prints what the user of a device asks it to print."""
+    assert severity(text, Hardware("gpu")) in (Severity.REPLACE, Severity.REBOOT)
+    assert severity(text, Hardware("neuron")) is Severity.MONITOR
+
+
+@pytest.mark.parametrize("kind", ["SRAM", "HBM", "NC"])
+def test_message_of_the_neuron_runtime_is_only_reported(kind: str) -> None:
+    symptom = meaning(f"NEURON_HW_ERR={kind}_UNCORRECTABLE_ERROR instance-id=i-1 nd-id=0 action=TERMINATE_INSTANCE")
     assert symptom is not None
     assert symptom.severity is Severity.MONITOR

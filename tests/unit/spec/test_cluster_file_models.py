@@ -217,11 +217,11 @@ def test_account_digits_need_no_quotes_but_keep_leading_zeros(tmp_path: Path) ->
 
 
 def test_scripts_stand_beside_the_cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "setup.sh").write_text("#!/bin/bash\n")
+    (tmp_path / "deep" / "deep").mkdir(parents=True)
+    (tmp_path / "deep" / "setup.sh").write_text("#!/bin/bash\n")
     file = tmp_path / "deep" / "cluster.yaml"
     file.write_text(
-        HEAD + "training: { fleets: { a: { instance_type: g6.xlarge, nodes: 1, user_data: ../setup.sh } } }\n"
+        HEAD + "training: { fleets: { a: { instance_type: g6.xlarge, nodes: 1, user_data: deep/../setup.sh } } }\n"
     )
     monkeypatch.chdir(tmp_path)
     script = load_cluster("deep/cluster.yaml").training.fleets["a"].user_data

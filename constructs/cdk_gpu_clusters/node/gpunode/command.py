@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from .quoting import one_line
+
 # Most programs end at once. The others are polled less often.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 # Time between SIGTERM and SIGKILL.
@@ -65,8 +67,8 @@ class Outcome:
 
     @property
     def words(self) -> str:
-        """The text as one line of at most 400 characters, for a reason."""
-        return " ".join(f"{self.errors[:4000]} {self.output[:4000]}".split())[:400]
+        """The text as one line of at most 400 printable characters, for a reason."""
+        return one_line(f"{self.errors[:4000]} {self.output[:4000]}", 400)
 
 
 def run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import secrets
 import sys
 import time
 from collections.abc import Sequence
@@ -226,7 +227,7 @@ def measure(mount_point: str) -> Transport:
             break
     else:
         return possible
-    file = paths.below(mount_point) / f".gpu-cluster.{paths.boot_id()[:8]}.efa"
+    file = paths.below(mount_point) / f".gpu-cluster.{secrets.token_hex(8)}.efa"
     words = _write(file)
     if words:
         return Transport(None, words)
@@ -251,10 +252,12 @@ def remembered_transport() -> Transport:
 
 
 def _write(file: Path) -> str:
-    # Another program, with a deadline: a file system that hangs would block this one.
+    # Another program, with a deadline: a file system that hangs would block this one. Users may write there, too: with
+    # `excl`, dd opens no file or link of theirs (O_EXCL).
     try:
         outcome = run(
-            "dd", "if=/dev/zero", f"of={file}", "bs=1M", f"count={_SIZE_MIB}", "oflag=direct", "status=none",
+            "dd", "if=/dev/zero", f"of={file}", "bs=1M", f"count={_SIZE_MIB}", "conv=excl", "oflag=direct",
+            "status=none",
             timeout_seconds=_WRITE_SECONDS,
         )  # fmt: skip
     finally:

@@ -9,6 +9,7 @@ from enum import IntEnum
 from .. import nvidia_smi
 from ..node import Node
 from ..nvidia_smi import QueryResult
+from ..quoting import one_line
 
 
 class Severity(IntEnum):
@@ -47,6 +48,10 @@ class Result:
     expected: str = ""
     fix: str = ""
     is_acceptable: bool = True
+
+    def __post_init__(self) -> None:
+        # It is printed, and holds what tools print.
+        object.__setattr__(self, "found", one_line(self.found))
 
 
 Check = Callable[[Node], Iterable[Result]]

@@ -24,20 +24,27 @@ from .probes import Symptom
 
 # A record of the kernel has at most 8 KiB. A reader with a smaller buffer always gets EINVAL.
 _READ_BYTES = 64 * 1024
+# The first number of a record is 8 times its facility, plus its level (syslog(3), LOG_KERN).
+_LEVEL_BITS, _KERNEL = 3, 0
+# The kernel's own lines have at most 1,024 characters (kernel/printk/printk.c). Some patterns take the square of that.
+_LONGEST_TEXT = 2_000
 # An endless stream of messages must not hold the reader.
 _MOST_RECORDS = 5_000
 
 
 class Record(NamedTuple):
-    """One message of the kernel.
+    """One message of the log.
 
     Attributes:
         sequence: Its number in this boot.
         text: The message, without its continuation lines.
+        is_kernel: Whether the kernel wrote it. A process that writes to the log cannot claim that (Linux kernel,
+            Documentation/ABI/testing/dev-kmsg: no message from user space has the facility LOG_KERN).
     """
 
     sequence: int
     text: str
+    is_kernel: bool = True
 
 
 class KernelLog:
@@ -63,7 +70,7 @@ class KernelLog:
         self._file = -1
 
     def read(self) -> list[Record]:
-        """The messages since the last call.
+        """The kernel's own messages since the last call.
 
         Raises:
             OSError: If the log cannot be read. The next call opens it again.
@@ -124,31 +131,39 @@ class KernelLog:
         new = [record for record in found if record is not None and record.sequence > self.sequence]
         if new:
             self.sequence = max(record.sequence for record in new)
-        return new
+        return [record for record in new if record.is_kernel]
 
 
 def _record(line: str) -> Record | None:
     """A record such as `4,1234,5678901,-;NVRM: Xid ...`; None for a continuation line, which begins with a blank."""
     head, mark, text = line.partition(";")
     fields = head.split(",")
-    if line.startswith(" ") or not mark or len(fields) < 3 or not fields[1].isdigit():
+    if line.startswith(" ") or not mark or len(fields) < 3 or not (fields[0].isdecimal() and fields[1].isdecimal()):
         return None
-    return Record(int(fields[1]), text)
+    return Record(int(fields[1]), text[:_LONGEST_TEXT], is_kernel=int(fields[0]) >> _LEVEL_BITS == _KERNEL)
 
 
+# The kernel also prints names that users choose: `THREAD[PID]: segfault at ... in PROGRAM[...]`, with 15 characters of
+# the thread's name (Linux kernel, arch/x86/mm/fault.c). So a pattern that takes a node out starts with the beginning of
+# the message, and matches no `[` of a name.
+
+#: Address of a PCI device. The driver omits the function.
+_PCI = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.[0-7])?"
+# Some messages of the driver name its GPU and its function first: `NVRM: GPU0 _kgspBootGspRm: ...`.
+_NVRM = r"^NVRM: (?:GPU\d+ )?(?:\w+: )?"
 # NVIDIA, "XID errors": `NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: ...`. Old drivers omit PCI:, and on MIG
 # devices the brackets hold more words.
-_XID = re.compile(r"^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)", re.DOTALL)
+_XID = re.compile(rf"^NVRM: Xid \((?:PCI:)?({_PCI})[^)\[]*\): (\d+),?\s*(.*)", re.DOTALL)
 # NVIDIA Fabric Manager user guide, appendix D: `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 30 ...`.
 # Details follow in messages of their own.
 _SXID = re.compile(
-    r"SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (?!Data |Severity )(?:(Fatal|Non-fatal),)?\s*(.*)", re.DOTALL
+    rf"^nvidia-nvswitch\d+: SXid \(PCI:({_PCI})\): (\d+), (?!Data |Severity )(?:(Fatal|Non-fatal),)?\s*(.*)", re.DOTALL
 )
 # NVIDIA/open-gpu-kernel-modules @ 595.45.04, osinit.c and osapi.c: the event of Xid 79, which is not always logged.
-_OFF_BUS = re.compile(r"^NVRM: (?:.*?([0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{2}){2}).*)?.*fallen off the bus", re.DOTALL)
+_OFF_BUS = re.compile(rf"^NVRM: (?:(?:The NVIDIA )?GPU ({_PCI})[^\[]*)?fallen off the bus", re.DOTALL)
 _OFF_BUS_XID = 79
 # The same, kernel_rc.c.
-_CRITICAL = re.compile(r"^NVRM: .*RC all channels for critical error (\d+)")
+_CRITICAL = re.compile(rf"{_NVRM}RC all channels for critical error (\d+)")
 
 
 class _Rule(NamedTuple):
@@ -167,11 +182,10 @@ class _Rule(NamedTuple):
     words: str
 
 
-# A rule from RESET on is held against the beginning of the message: the kernel also prints names that users choose.
 _RULES = (
     # NVIDIA/open-gpu-kernel-modules @ 595.45.04, nv_gpu_ops.c: the driver then marks the system for a reboot.
     _Rule(
-        re.compile(r"^NVRM: .*uvm encountered global fatal error (0x[0-9A-Fa-f]+)"),
+        re.compile(rf"{_NVRM}uvm encountered global fatal error (0x[0-9A-Fa-f]+)"),
         "uvm-fatal",
         Severity.REBOOT,
         "the driver's unified memory failed with {}, and requires a reboot",
@@ -184,7 +198,7 @@ _RULES = (
         "the driver could not start GPU {}",
     ),
     _Rule(
-        re.compile(r"^NVRM: (.*?):? ?(?:_kgsp(?:BootGspRm|LogRpcSanityCheckFailure)|.*needs? to be reset)"),
+        re.compile(r"^NVRM: ([^\[]*?):? ?(?:_kgsp(?:BootGspRm|LogRpcSanityCheckFailure)|[^\[]*needs? to be reset)"),
         "gpu-asks-for-reset",
         Severity.RESET,
         "the driver asks for a reset of {}",
@@ -194,19 +208,13 @@ _RULES = (
         re.compile(r"^NVRM: .*([Aa]ssertion failed|API mismatch)"), "driver", Severity.MONITOR, "the driver reports: {}"
     ),
     _Rule(re.compile(r"^nvidia-peermem (\w+)"), "peermem", Severity.MONITOR, "nvidia-peermem reports an error in {}"),
-    # aws-neuron/aws-neuron-sdk, k8s-neuron-problem-detector-and-recovery-config.yml: another instance. It recommends
-    # nothing for a DMA error.
-    _Rule(
-        re.compile(r"^(?!audit:).* NEURON_HW_ERR=((?:SRAM|HBM|NC)_UNCORRECTABLE_ERROR) "),
-        "neuron-hardware",
-        Severity.REPLACE,
-        "the Neuron driver reports {}",
-    ),
+    # aws-neuron/aws-neuron-sdk, k8s-neuron-problem-detector-and-recovery-config.yml, replaces the instance for some.
+    # Any user of a device may write such a message, so the driver's counters decide: see `Hardware`.
     _Rule(
         re.compile(r"^(?!audit:).*NEURON_HW_ERR=(\w+)"),
         "neuron-hardware",
         Severity.MONITOR,
-        "the Neuron driver reports {}",
+        "the Neuron runtime reports {}",
     ),
     # Lustre, ptlrpc/import.c: requests in flight at that server are lost.
     _Rule(
@@ -294,7 +302,7 @@ _RULES = (
     ),
     # The same, drivers/pci/pcie, drivers/acpi/apei, arch/x86/kernel/cpu/mce, drivers/edac and drivers/iommu/intel.
     _Rule(
-        re.compile(r"^\S+ (\S+): AER: device recovery failed"),
+        re.compile(rf"^\S+ ({_PCI}): AER: device recovery failed"),
         "pcie-lost",
         Severity.REBOOT,
         "the kernel could not recover PCIe device {}",
@@ -321,11 +329,53 @@ _RULES = (
 )
 
 
-def symptom_of(record: Record, table: XidTable) -> Symptom | None:
+class Hardware:
+    """What a node has. A message that may not be about it is only reported."""
+
+    def __init__(self, accelerator: str) -> None:
+        """A node's hardware.
+
+        Args:
+            accelerator: `gpu`, `neuron` or none.
+        """
+        self._is_neuron = accelerator == "neuron"
+        self._seen: set[str] = set()
+
+    def doubt(self, text: str) -> str:
+        """Why a message does not take the node out; empty if it may."""
+        # The driver prints any text of up to 512 bytes for whoever may open a device (aws-neuronx-dkms, neuron_cdev.c,
+        # ncdev_printk). Its counters and neuron-ls still take a node out.
+        if self._is_neuron:
+            return "any user of a Neuron device can write such a message"
+        # A GPU that was there earlier may have left the bus since.
+        self._seen.update(device.name.lower() for device in paths.below("/sys/bus/pci/devices").glob("*"))
+        address = re.search(_PCI, text)
+        if address is None or not self._seen or any(_is_at(device, address[0]) for device in self._seen):
+            return ""
+        return f"this node has no device {address[0]}"
+
+
+def _is_at(device: str, address: str) -> bool:
+    domain, _, rest = address.lower().partition(":")
+    return device.startswith(f"{domain[-4:]}:{rest}")
+
+
+def symptom_of(record: Record, table: XidTable, hardware: Hardware | None = None) -> Symptom | None:
     """The symptom that a message shows; None for most messages.
 
     One message is enough: the kernel reports an event once.
+
+    Args:
+        hardware: What the node has. None if that is not compared.
     """
+    symptom = _symptom_of(record, table)
+    if symptom is None or hardware is None or symptom.severity < Severity.RESET:
+        return symptom
+    doubt = hardware.doubt(record.text)
+    return _event(symptom.key, Severity.MONITOR, f"not acted on, since {doubt}: {symptom.reason}") if doubt else symptom
+
+
+def _symptom_of(record: Record, table: XidTable) -> Symptom | None:
     xid, sxid, off_bus, critical = (one.search(record.text) for one in (_XID, _SXID, _OFF_BUS, _CRITICAL))
     if xid:
         return _xid(int(xid[2]), xid[1], xid[3], table)

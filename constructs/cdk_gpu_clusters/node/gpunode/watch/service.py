@@ -23,7 +23,7 @@ from ..reporting import keep_evidence
 from ..shipping import ship
 from ..slots import Slots
 from ..state import latest, recall
-from .kernel import KernelLog, read_xids
+from .kernel import Hardware, KernelLog, read_xids
 from .mode import Mode, memory_of
 from .probes import is_launch_abandoned, probes_of
 from .response import GRACE_SECONDS, Response
@@ -96,6 +96,7 @@ def make_watch(
         events=events,
         log=log,
         xids=read_xids(),
+        hardware=Hardware(settings.text("accelerator")),
         rounds=Rounds(probes_of(node, checks, clock), clock=clock, patience_seconds=patience_seconds),
         response=_response(node, events, mode, stages=stages, clock=clock, chance=chance),
         acts_from=_acts_from(settings.text("watch_acts_from")),

@@ -21,7 +21,7 @@ from ..events import Events
 from ..repair.history import Repair
 from ..state import recall, remember
 from .cases import Cases
-from .kernel import KernelLog, XidTable, symptom_of
+from .kernel import Hardware, KernelLog, XidTable, symptom_of
 from .mode import MEMORY
 from .probes import Probe, Symptom
 from .response import Response, ResponseOutcome, ResponseResult
@@ -48,6 +48,7 @@ class Watch:
         events: Events,
         log: KernelLog,
         xids: XidTable,
+        hardware: Hardware,
         rounds: Rounds,
         response: Response | None,
         acts_from: Severity = Severity.RESET,
@@ -65,7 +66,8 @@ class Watch:
             clock: Monotonic seconds, unaffected by changes of the time of day.
             patience_seconds: How long a poll waits for an action. A longer action goes on in the background.
         """
-        self._writer, self._log, self._xids, self._rounds = EventWriter(events), log, xids, rounds
+        self._writer, self._log, self._rounds = EventWriter(events), log, rounds
+        self._xids, self._hardware = xids, hardware
         self._response, self._after_action, self._memory = response, after_action, memory
         self._clock, self._patience = clock, patience_seconds
         self._cases = Cases(acts_from=acts_from, report=self._report_symptom, clock=clock)
@@ -123,7 +125,7 @@ class Watch:
             self._cases.note("log", [Symptom("log", Severity.UNKNOWN, f"no kernel log: {fault.strerror}")])
             return
         self._cases.note("log", [])
-        found = [symptom_of(record, self._xids) for record in records]
+        found = [symptom_of(record, self._xids, self._hardware) for record in records]
         symptoms = [symptom for symptom in found if symptom]
         if self._log.overwritten > overwritten:
             words = "messages of the kernel were overwritten before they were read"
