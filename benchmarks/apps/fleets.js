@@ -227,6 +227,13 @@ class Fleet extends Construct {
         new iam.PolicyStatement({ actions: ["logs:DescribeLogStreams"], resources: [logGroup.logGroupArn] }),
       ],
     });
+    // CDK writes one action as a text.
+    for (const [index, action] of [
+      [3, "logs:CreateLogStream"],
+      [4, "logs:DescribeLogStreams"],
+    ]) {
+      permissions.node.defaultChild.addPropertyOverride(`PolicyDocument.Statement.${index}.Action`, [action]);
+    }
     group.node.addDependency(permissions);
   }
 }
