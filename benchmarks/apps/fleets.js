@@ -58,6 +58,8 @@ class ReservationFunction extends Construct {
   }
 }
 
+const OWN_RECORDS = "i-*/${aws:Ec2InstanceSourcePrivateIPv4}";
+
 class Reservation extends Construct {
   constructor(scope, id, placementGroup, serviceToken) {
     super(scope, id);
@@ -196,6 +198,12 @@ class Fleet extends Construct {
       "ec2:DescribeInstances",
       "ec2:DescribeInstanceTopology",
     ];
+    const streams = (name) =>
+      cdk.Stack.of(this).formatArn({
+        service: "logs",
+        resource: `log-group:${logGroup.logGroupName}:log-stream:${name}`,
+        arnFormat: cdk.ArnFormat.NO_RESOURCE_NAME,
+      });
     const permissions = new iam.ManagedPolicy(this, "NodePermissions", {
       roles: [role],
       statements: [
@@ -209,11 +217,23 @@ class Fleet extends Construct {
         }),
         new iam.PolicyStatement({ actions: peers, resources: ["*"] }),
         new iam.PolicyStatement({
-          actions: ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
-          resources: [logGroup.logGroupArn],
+          actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
+          resources: [streams(OWN_RECORDS), streams(`${OWN_RECORDS}/metrics`)],
         }),
+        new iam.PolicyStatement({
+          actions: ["logs:CreateLogStream"],
+          resources: [streams("repairs/*"), streams("replaced/*")],
+        }),
+        new iam.PolicyStatement({ actions: ["logs:DescribeLogStreams"], resources: [logGroup.logGroupArn] }),
       ],
     });
+    // CDK writes one action as a text.
+    for (const [index, action] of [
+      [3, "logs:CreateLogStream"],
+      [4, "logs:DescribeLogStreams"],
+    ]) {
+      permissions.node.defaultChild.addPropertyOverride(`PolicyDocument.Statement.${index}.Action`, [action]);
+    }
     group.node.addDependency(permissions);
   }
 }

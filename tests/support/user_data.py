@@ -31,7 +31,7 @@ def node_files(text: str, assembly: Path) -> dict[str, str]:
         assembly: Folder of the synthesized app.
     """
     archives = [base64.b64decode(archive) for archive in _ARCHIVE.findall(text)]
-    archives += [path.read_bytes() for path in assembly.glob("asset.*.tar") if path.stem[6:] in text]
+    archives += [path.read_bytes() for path in assembly.glob("asset.*.gpunode*") if path.stem[6:] in text]
     return {path: content for archive in archives for path, content in _members(archive).items()}
 
 
