@@ -211,7 +211,7 @@ def test_a_bucket_is_mounted_when_it_is_said(site: Site) -> None:
     made.grant_bucket_volumes(bucket)
     [policy] = of_type(site.resources(), "AWS::IAM::Policy").values()
     text = json.dumps(policy)
-    assert "s3:GetObject*" in text
+    assert '"s3:GetObject"' in text
     assert "s3:PutObject" not in text
     assert ":s3:::my-corpus" in text
 

@@ -268,6 +268,11 @@ _NETWORK = (
         removed="group of the endpoints",
     ),
     Row(
+        Resource.ENDPOINT_POLICIES,
+        "AWS::EC2::VPCEndpoint",
+        updated="what the endpoints carry changes",
+    ),
+    Row(
         Resource.MORE_ENDPOINTS,
         "AWS::EC2::VPCEndpoint",
         items=_services,

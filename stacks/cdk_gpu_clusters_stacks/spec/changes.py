@@ -29,6 +29,8 @@ class Resource(Enum):
     ZONE_SUBNETS = auto()
     NAT_GATEWAY = auto()
     ENDPOINTS = auto()
+    #: What the endpoints of a closed network carry.
+    ENDPOINT_POLICIES = auto()
     #: Endpoints that some orchestrators, their software or a store need.
     MORE_ENDPOINTS = auto()
     FLOW_LOG = auto()

@@ -54,15 +54,15 @@ _BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,6
 class EndpointAccessSpec(SpecModel):
     """What the endpoints of a closed network carry besides what belongs to its own account."""
 
-    accounts: Annotated[tuple[AccountId, ...], AsTuple, updates(Resource.ENDPOINTS)] = Field(
+    accounts: Annotated[tuple[AccountId, ...], AsTuple, updates(Resource.ENDPOINT_POLICIES)] = Field(
         default=(),
         description="Further accounts whose identities and resources are yours.",
         examples=[["210987654321"]],
     )
-    organization_id: Annotated[OrganizationId | None, updates(Resource.ENDPOINTS)] = Field(
+    organization_id: Annotated[OrganizationId | None, updates(Resource.ENDPOINT_POLICIES)] = Field(
         default=None, description="Organization whose accounts are all yours. Default: none.", examples=["o-a1b2c3d4e5"]
     )
-    readable_buckets: Annotated[tuple[_BucketName, ...], AsTuple, updates(Resource.ENDPOINTS)] = Field(
+    readable_buckets: Annotated[tuple[_BucketName, ...], AsTuple, updates(Resource.ENDPOINT_POLICIES)] = Field(
         default=(), description="Buckets of anybody that nodes may read, such as public data sets."
     )
 
@@ -83,12 +83,14 @@ class NewNetwork(SpecModel):
             examples=[["us-east-1a", "us-east-1b"]],
         )
     )
-    egress: Annotated[Literal["nat", "closed"], makes(Resource.NAT_GATEWAY, Resource.ENDPOINTS)] = Field(
+    egress: Annotated[
+        Literal["nat", "closed"], makes(Resource.NAT_GATEWAY, Resource.ENDPOINTS), updates(Resource.ENDPOINT_POLICIES)
+    ] = Field(
         default="nat",
         description="`nat`: nodes reach the internet through a NAT gateway in the fleets' zone. "
         "`closed`: no internet at all; AWS services are reached through VPC endpoints.",
     )
-    endpoint_access: Annotated[EndpointAccessSpec | None, updates(Resource.ENDPOINTS)] = Field(
+    endpoint_access: Annotated[EndpointAccessSpec | None, updates(Resource.ENDPOINT_POLICIES)] = Field(
         default=None,
         description="Of a closed network: what its endpoints carry. Default: what belongs to its own account, and "
         "AWS's own buckets.",
