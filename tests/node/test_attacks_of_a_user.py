@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 import time
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def test_probe_of_lustre_writes_through_no_link(
 ) -> None:
     """Not if its name can be foreseen, either."""
     if name == "guessed":
-        monkeypatch.setattr(lustre.secrets, "token_hex", lambda _: name)
+        monkeypatch.setattr(secrets, "token_hex", lambda _: name)
     target = root / "only-of-root"
     target.write_text("precious")
     target.chmod(0o600)
