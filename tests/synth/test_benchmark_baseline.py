@@ -43,8 +43,9 @@ def test_baselines_synthesize_the_same_templates() -> None:
     for subject in (ours(COUNT), raw(COUNT), javascript(COUNT)):
         first, second = templates(subject.assembly).values()
         types = [one["Type"] for template in (first, second) for one in template["Resources"].values()]
-        # Each has two more policies, and a role: for the software of its nodes, and for what reserves in groups.
-        stacks = {"AWS::IAM::ManagedPolicy": 4, "AWS::IAM::Role": 2}
+        # Each has three more policies, and a role: for the software of its nodes, for sessions, and for what reserves in
+        # groups.
+        stacks = {"AWS::IAM::ManagedPolicy": 6, "AWS::IAM::Role": 2}
         counted = {name: types.count(name) - stacks.get(name, 0) for name in fleet}
         assert counted == {name: COUNT * number for name, number in fleet.items()}
         assert len(types) == resources

@@ -13,7 +13,7 @@ import pytest
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan.changes import compare_clusters
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
-from cluster_files.edits import EDITS, sides
+from cluster_files.edits import EDITS, sides, write
 from gpu_clusters_emulator.provisioning import replaces
 
 #: Types of which a statement is made whenever one changes. Roles, alarms, rules and the like follow from these.
@@ -57,9 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Cluster
 
     @cache
     def load(text: str) -> ClusterSpec:
-        file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
-        file.write_text(text, encoding="utf-8")
-        return load_cluster(file)
+        return load_cluster(write(tmp_path_factory.mktemp("cluster"), text))
 
     return load
 

@@ -9,6 +9,15 @@ from cluster_files.store_edits import HARMFUL, HARMLESS
 
 _SCRIPT = Path(__file__).resolve().parents[3] / "examples" / "dev-tools.sh"
 
+
+def write(folder: Path, text: str) -> Path:
+    """Write a file's text, and the script that it may name, which lies in the same folder."""
+    (folder / _SCRIPT.name).write_text(_SCRIPT.read_text("utf-8"), encoding="utf-8")
+    file = folder / "cluster.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
 BLOCK = """\
 version: 1
 name: lab
@@ -134,9 +143,8 @@ ON_EKS = {
 
 
 def _on_ec2(text: str) -> str:
-    """The text of an example that says its orchestrator, and may lie anywhere."""
-    said = text if _EC2 in text else text.replace("\nregion:", f"\n{_EC2}region:", 1)
-    return said.replace(_SCRIPT.name, str(_SCRIPT))
+    """The text of an example that says its orchestrator."""
+    return text if _EC2 in text else text.replace("\nregion:", f"\n{_EC2}region:", 1)
 
 
 #: Examples that EKS refuses, and why.
@@ -282,7 +290,7 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "nodes: 4, capacity: spot",
         "nodes: 4, capacity: spot, scratch: false",
     ),
-    "EKS: a script": (ON_EKS["small"], "nodes: 2 }", f"nodes: 2, user_data: '{_SCRIPT}' }}"),
+    "EKS: a script": (ON_EKS["small"], "nodes: 2 }", f"nodes: 2, user_data: '{_SCRIPT.name}' }}"),
     "EKS: no alarms": (ON_EKS["small"], "nodes: 2 }", "nodes: 2, alarms: { enabled: false } }"),
     "EKS: alarms by mail": (ON_EKS["small"], "nodes: 2 }", "nodes: 2, alarms: { emails: [a@example.org] } }"),
     "EKS: idle alarm later": (
@@ -389,7 +397,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "nodes: 4, capacity: spot",
         "nodes: 4, capacity: spot, interface_policy: maximum-ena-bandwidth",
     ),
-    "a script": (SMALL, "nodes: 2 }", f"nodes: 2, user_data: '{_SCRIPT}' }}"),
+    "a script": (SMALL, "nodes: 2 }", f"nodes: 2, user_data: '{_SCRIPT.name}' }}"),
     "no alarms": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { enabled: false } }"),
     "alarms by mail": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { emails: [a@example.org] } }"),
     "an alarm that Trainium does not have": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { idle_minutes: 30 } }"),

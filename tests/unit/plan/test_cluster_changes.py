@@ -17,7 +17,7 @@ from cdk_gpu_clusters_stacks.spec import ClusterSpec, FleetSpec, InferenceFleetS
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
 from cdk_gpu_clusters_stacks.spec.changes import NO_CHANGE, Resource, changes_of
 from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
-from cluster_files.edits import EDITS, sides
+from cluster_files.edits import EDITS, sides, write
 
 Compare = Callable[[str], Comparison]
 Load = Callable[[str], ClusterSpec]
@@ -29,9 +29,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
 
     @cache
     def run(text: str) -> ClusterSpec:
-        file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
-        file.write_text(text, encoding="utf-8")
-        return load_cluster(file)
+        return load_cluster(write(tmp_path_factory.mktemp("cluster"), text))
 
     return run
 

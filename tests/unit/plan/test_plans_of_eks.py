@@ -14,7 +14,7 @@ from cdk_gpu_clusters_stacks.plan.text import plan_text
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.report_page import report_html
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
-from cluster_files.edits import EXAMPLES_ON_EC2, REFUSED_BY_EKS
+from cluster_files.edits import EXAMPLES_ON_EC2, REFUSED_BY_EKS, write
 
 Load = Callable[[str], ClusterSpec]
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -38,9 +38,7 @@ def load(tmp_path: Path) -> Load:
     """The cluster of a file's text."""
 
     def run(text: str) -> ClusterSpec:
-        file = tmp_path / "cluster.yaml"
-        file.write_text(text, encoding="utf-8")
-        return load_cluster(file)
+        return load_cluster(write(tmp_path, text))
 
     return run
 

@@ -11,7 +11,7 @@ UNIT=lustre
 # FSx for Lustre user guide, "Installing the Lustre client".
 REPOSITORY=https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu
 KEY=https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc
-# AWS publishes no fingerprint. This one is of the key that public installers of the client pin (read 2026-11-23).
+# AWS publishes no fingerprint. This one is pinned by a public installer of the client (read 2026-11-23).
 FINGERPRINT=9C36DD9C515F10DBC3AA835C5D5CCC3383A962E1
 INSTALL_TRIES=4
 KERNEL=$(uname -r)
