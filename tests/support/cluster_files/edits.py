@@ -369,6 +369,21 @@ EDITS: dict[str, tuple[str, str, str]] = {
     ),
     "another mount point": (TRAINING, "mounts: { /fsx: corpus }", "mounts: { /data: corpus }"),
     "no checkpoints": (TRAINING, ", checkpoints: checkpoints }", " }"),
+    "checkpoints that are only read": (
+        TRAINING,
+        "checkpoints: checkpoints }",
+        "checkpoints: checkpoints, checkpoints_read_only: true }",
+    ),
+    "checkpoints in another folder": (
+        TRAINING,
+        "checkpoints: checkpoints }",
+        "checkpoints: checkpoints, checkpoint_prefix: shared }",
+    ),
+    "a mount that is only read": (
+        TRAINING,
+        "mounts: { /fsx: corpus }",
+        "mounts: { /fsx: corpus }, read_only_mounts: [/fsx]",
+    ),
     "more nodes than EFA connections": (TRAINING, "nodes: 4, capacity: spot", "nodes: 200, capacity: spot"),
     "a range of nodes": (
         TRAINING,
