@@ -501,7 +501,7 @@ class FleetSpec(NodesSpec):
         description="Store of `data` for checkpoints, which the nodes may read and write below `checkpoint_prefix`. "
         "They find it in CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
     )
-    checkpoints_read_only: Annotated[bool, updates(*TEMPLATES)] = Field(
+    checkpoints_read_only: Annotated[bool, updates(Resource.NODE_ROLE)] = Field(
         default=False, description="Whether the nodes only read checkpoints, such as those of another fleet."
     )
     checkpoint_prefix: Annotated[KeyPrefix | None, updates(*TEMPLATES)] = Field(
