@@ -1,6 +1,6 @@
 """A Python 3.9, the oldest that the node software runs on, for its tests.
 
-It is the machine's own, if the machine has one. Otherwise it is Debian 11's: four packages, compared with the digests
+It is the machine's own, if the machine has one. Otherwise it is Debian 11's: five packages, compared with the digests
 in ``requirements/python39-debian.txt`` and unpacked, which needs neither root nor apt, but Linux with glibc.
 """
 

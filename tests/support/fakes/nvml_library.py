@@ -176,8 +176,8 @@ def _field_values(gpu: dict[str, Any], count: int, address: int) -> int:
 def _remapped(gpu: dict[str, Any], *found: int) -> int:
     if gpu["mig"]:
         return NOT_SUPPORTED
-    for address, value in zip(found, gpu["remapped"], strict=True):
-        _put(address, c_uint, value)
+    for position, address in enumerate(found):
+        _put(address, c_uint, gpu["remapped"][position])
     return OK
 
 

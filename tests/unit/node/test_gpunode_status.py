@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.repair.history import End, History, Step
-
 GPUS = "0, NVIDIA H100, GPU-aaaa, 12, 81559, 97, 40\n1, NVIDIA H100, GPU-bbbb, [GPU is lost], , , "
 
 
@@ -117,13 +114,11 @@ def test_broken_files_break_nothing(installed: Any, file: str, text: str) -> Non
     assert found["instance_id"] == "i-0123456789abcdef0"
 
 
-def test_repairs_are_listed_for_a_person(installed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPU_CLUSTER_ROOT", str(installed.root))
-    history = History("i-0123456789abcdef0", clock=lambda: 1_700_000_000)
-    history.begin(Severity.RESET, "Xid 95")
-    history.finish(End.OK)
-    history.begin(Severity.REBOOT, "Xid 95 again")
-    history.enter(Step.WAIT)
+def test_repairs_are_listed_for_a_person(installed: Any) -> None:
+    past = {"at": 1_700_000_000, "rung": "reset", "step": "release", "end": "ok", "reason": "Xid 95"}
+    current = {**past, "rung": "reboot", "step": "wait", "end": None, "reason": "Xid 95 again"}
+    repairs = {"instance_id": "i-0123456789abcdef0", "version": 7, "past": [past], "current": current}
+    installed.write("var/lib/gpu-cluster/repairs.json", json.dumps(repairs))
     screen = installed.gpunode("status").stdout
     assert "reset of 2023-11-14T22:13:20Z, ok: Xid 95\n" in screen
     assert "reboot of 2023-11-14T22:13:20Z, wait: Xid 95 again\n" in screen

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import cores, shipping
+from cdk_gpu_clusters.node.gpunode import cores, nvml, shipping
 from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of
 from cdk_gpu_clusters.node.gpunode.metrics import collect
 from cdk_gpu_clusters.node.gpunode.metrics.names import GPU_UTILIZATION
@@ -59,9 +59,9 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WatchedNod
     stats = "snapshot_time 1 secs.nsecs\nread_bytes 3 samples [bytes] 4096 1048576 {}\n"
     node.write("sys/kernel/debug/lustre/llite/abcd-ffff/stats", stats.format(7_000_000))
     library = node_of(*[{} for _ in range(8)])
-    session.enable(session.Session(library.load, idle_seconds=0.01))
+    nvml.enable(session.Session(library.load, idle_seconds=0.01))
     yield node
-    session.disable()
+    nvml.disable()
 
 
 def test_an_hour_of_a_healthy_watch_starts_no_program(node: WatchedNode, started: list[str]) -> None:

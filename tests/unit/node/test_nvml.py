@@ -14,7 +14,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import nvidia_smi
+from cdk_gpu_clusters.node.gpunode import nvidia_smi, nvml
 from cdk_gpu_clusters.node.gpunode.checks.accelerators import check_gpus, check_mig, check_recovery
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.checks.links import check_nvlink
@@ -34,7 +34,7 @@ NODE = Node(
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     yield
-    session.disable()
+    nvml.disable()
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use(library: NvmlLibrary) -> None:
-    session.enable(session.Session(library.load, idle_seconds=0.05))
+    nvml.enable(session.Session(library.load, idle_seconds=0.05))
 
 
 def started(programs: Path) -> list[str]:
@@ -300,7 +300,7 @@ def test_no_gpus_and_no_library_and_unknown_questions_are_for_the_program(progra
     def missing(name: str) -> Any:
         raise OSError(f"{name}: cannot open shared object file")
 
-    session.enable(session.Session(missing))
+    nvml.enable(session.Session(missing))
     assert nvidia_smi.call("-L").output == "by the program\n"
     use(node_of({}))
     assert nvidia_smi.query(["fan.speed"]).outcome.output == "by the program\n"
@@ -310,7 +310,7 @@ def test_no_gpus_and_no_library_and_unknown_questions_are_for_the_program(progra
 
 def test_library_of_another_release_is_loaded_again(programs: Path) -> None:
     libraries = [node_of({}, init=18), node_of({})]
-    session.enable(session.Session(lambda _: libraries.pop(0)))
+    nvml.enable(session.Session(lambda _: libraries.pop(0)))
     assert nvidia_smi.call("-L").output == "by the program\n"
     assert nvidia_smi.call("-L").output.startswith("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-")
 
@@ -322,7 +322,7 @@ def test_library_is_shut_down_between_rounds(programs: Path) -> None:
     for _ in range(3):
         nvidia_smi.call("-L")
     assert library.is_open
-    session.wait()
+    nvml.wait()
     assert not library.is_open
     assert (library.calls.count("nvmlInit_v2"), library.calls.count("nvmlShutdown")) == (1, 1)
     assert nvidia_smi.call("-L").ok
@@ -341,7 +341,7 @@ def test_call_that_hangs_is_skipped_until_it_returns(programs: Path) -> None:
     assert time.monotonic() - begin < 10
     assert (len(library.calls), started(programs)) == (calls, [])
     hang.set()
-    session.wait()
+    nvml.wait()
     assert nvidia_smi.call("-L").ok
 
 

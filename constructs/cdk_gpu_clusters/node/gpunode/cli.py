@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from . import jobs, paths
+from . import jobs, nvml, paths
 from .boot.boot import boot
 from .boot.stages import stages_of
 from .checks.verify import as_json, as_table, checks_of, verify, worst
@@ -21,7 +21,6 @@ from .events import Events
 from .lustre import add_lustre_efa
 from .metrics.collect import measure
 from .node import AwsError, Node, this_node
-from .nvml import session
 from .reporting import event_reporter, evidence_reporter
 from .shipping import ship
 from .status import add_status
@@ -101,13 +100,13 @@ def _watch(given: argparse.Namespace) -> int:
     if not node.instance_id:
         return _without_identity()
     keep_off_job_cores()
-    session.enable().load()
+    nvml.enable()
     mode = Mode.DRY_RUN if given.dry_run else mode_of(node)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         return watch(node, Events(node.instance_id), checks_of(node), mode)
     finally:
-        session.wait()  # a call of the driver is not interrupted
+        nvml.wait()  # a call of the driver is not interrupted
 
 
 def _drain(_: argparse.Namespace) -> int:
@@ -134,14 +133,14 @@ def _ship(given: argparse.Namespace) -> int:
     node = this_node()
     if given.measure:
         keep_off_job_cores()
-        session.enable()
+        nvml.enable()
     while True:
         if given.measure:
             _measure(node)
         status = _ship_records(node)
         # A process that ends while it uses the driver would be killed in the middle of a call. Its timer starts no
         # second one, so it goes on in its place.
-        if session.wait(_SHIP_SECONDS):
+        if nvml.wait(_SHIP_SECONDS):
             return status
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from . import nvml
 from .command import Outcome, run
-from .nvml import session
 
 _TIMEOUT_SECONDS = 60
 # Cells of a GPU that no longer answers, seen with nvidia-smi 535 on NVIDIA's mock library. NVML's texts for
@@ -25,7 +25,7 @@ _REFUSED = re.compile(r'Field "([^"]+)" is not a valid field to query')
 
 def call(*arguments: str, timeout_seconds: float = _TIMEOUT_SECONDS) -> Outcome:
     """The answer to a command line of `nvidia-smi`: by NVML if enabled, otherwise by the program."""
-    answer = session.ask(arguments, timeout_seconds)
+    answer = nvml.ask(arguments, timeout_seconds)
     return answer or run("nvidia-smi", *arguments, timeout_seconds=timeout_seconds)
 
 

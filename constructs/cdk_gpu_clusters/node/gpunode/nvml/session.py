@@ -171,37 +171,3 @@ class Session:
         library, self._library = self._library, None
         with suppress(OSError, AttributeError):
             _ctypes.dlclose(library._handle)
-
-
-_session: Session | None = None
-
-
-def enable(session: Session | None = None) -> Session:
-    """Let `nvidia_smi` ask NVML first, in this process.
-
-    Args:
-        session: The session to use; one with the library of the system if left out.
-    """
-    global _session  # noqa: PLW0603 - one for each process: two would disturb the GPUs twice
-    _session = session or Session()
-    return _session
-
-
-def disable() -> None:
-    """Ask only `nvidia-smi` again."""
-    global _session  # noqa: PLW0603
-    _session = None
-
-
-def ask(arguments: Sequence[str], timeout_seconds: float) -> Outcome | None:
-    """What NVML answers to a command line of `nvidia-smi`; None if that program must be asked."""
-    return None if _session is None else _session.ask(arguments, timeout_seconds)
-
-
-def wait(timeout_seconds: float = math.inf) -> bool:
-    """Wait until this process does not use the driver, by default however long that takes.
-
-    Returns:
-        Whether that is so.
-    """
-    return _session is None or _session.wait(timeout_seconds)

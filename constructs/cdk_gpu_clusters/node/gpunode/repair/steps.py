@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from .. import jobs, paths
+from .. import jobs, nvml, paths
 from ..actions.orchestrator import ActionError, Orchestrator
 from ..boot.boot import first_failure
 from ..boot.stage import Stage
@@ -19,7 +19,6 @@ from ..drain import end_work
 from ..driver_change import program_at_work
 from ..events import Events
 from ..node import Node
-from ..nvml import session
 from ..quoting import one_line
 from ..state import announced, recall
 
@@ -145,7 +144,7 @@ def reset_gpus() -> str:
     Returns:
         Why it failed; empty if it did not.
     """
-    if not session.wait(_RELEASE_SECONDS):
+    if not nvml.wait(_RELEASE_SECONDS):
         return "a call of this process to the GPU driver does not return"
     outcome = Outcome(0, "")
     for stopped in ((), _CLIENTS, (*_CLIENTS, _FABRIC)):
