@@ -10,6 +10,7 @@ in docs/decisions/0005-emulator.md.
 * `_property_recreation`: a change set shows what a change replaces; the registry schemas know it for more types.
 * `_topological_sort`, `_extract_deps`: of the orders that the dependencies of a stack allow, the one that is hardest on
   nodes is taken.
+* `_s3_batch_delete_targets`: IAM judges each key and each version of a request that deletes several objects.
 * `_evaluate_conditions`, `_resolve_refs`: functions inside `Fn::Equals`, as in the CDK's bootstrap template.
 """
 

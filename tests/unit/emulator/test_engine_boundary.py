@@ -17,6 +17,7 @@ PRIVATE = {
     "_extract_deps",
     "_property_recreation",
     "_resolve_refs",
+    "_s3_batch_delete_targets",
     "_topological_sort",
 }
 
