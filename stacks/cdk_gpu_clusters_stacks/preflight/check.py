@@ -96,7 +96,7 @@ class Inquiry:
 
         Raises:
             NoAnswer: If AWS gives none.
-            LookupError: If the check does not declare the call: the policy would lack its permission.
+            AssertionError: If the check does not declare the call: the policy would lack its permission.
         """
         return self.start(call, region=region, **parameters).result()
 
@@ -110,7 +110,7 @@ class Inquiry:
     def start(self, call: Call, *, region: str | None = None, **parameters: Any) -> Future[Answer]:
         """Ask now what is needed later, so that calls run side by side."""
         if call not in self.calls:
-            raise LookupError(f"a check makes {call.name} and does not declare it")
+            raise AssertionError(f"a check makes {call.name} and does not declare it")
         return self.account.start(call, region=region, **parameters)
 
 
