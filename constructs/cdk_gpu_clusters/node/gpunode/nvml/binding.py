@@ -279,7 +279,9 @@ class Device:
     """
 
     def __init__(self, nvml: Nvml, handle: Handle, index: int) -> None:
-        self.nvml, self.index, self._handle = nvml, index, handle
+        self.nvml: Nvml = nvml
+        self.index: int = index
+        self._handle = handle
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function of this device."""
