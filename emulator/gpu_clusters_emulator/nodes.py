@@ -20,7 +20,7 @@ from . import fleets
 from .clock import format_time
 from .faults import ApiError, Fault, Refused
 from .models.load_balancing import deregistration_delay
-from .permissions import authorize, role_of_instance
+from .permissions import authorize, private_address, role_of_instance
 from .schemas import resource_schema
 from .world import DEREGISTERING, IN_SERVICE, PENDING, Caller, Group, Instance, Json, Program, Resource, Type, World
 
@@ -88,7 +88,8 @@ def _log(world: World, caller: Caller, _group: Group, instance: Instance) -> Non
     groups = list(world.of_type("AWS::Logs::LogGroup"))
     found = next((one.physical_id for one in groups if given in (one.physical_id, one.logical_id)), None)
     name = found or given
-    authorize(world, caller, "logs", "PutLogEvents", {"logGroupName": name, "logStreamName": instance.id})
+    stream = f"{instance.id}/{private_address(instance.id)}"  # as gpunode names it
+    authorize(world, caller, "logs", "PutLogEvents", {"logGroupName": name, "logStreamName": stream})
     if found is None:
         raise ApiError("ResourceNotFoundException", "The specified log group does not exist.")
     event = {"time": format_time(world.clock.now()), "log_group": name, "node": instance.id}

@@ -39,7 +39,7 @@ _ADDRESS = "${aws:Ec2InstanceSourcePrivateIPv4}"
 # Names of the records of the calling node, as a policy has them.
 _OWN_RECORDS = f"i-*/{_ADDRESS}"
 _OWN_STREAMS = (_OWN_RECORDS, f"{_OWN_RECORDS}/metrics")
-# Empty streams that nodes count their repairs and replacements by (`gpunode.repair.limit`, `gpunode.lifecycle`).
+# Empty streams that nodes count their repairs and replacements by (`gpunode.slots`).
 _SLOTS = ("repairs/*", "replaced/*")
 # CloudWatch Logs user guide, "Encrypt log data in CloudWatch Logs using AWS KMS".
 _ACTIONS = ("kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*")

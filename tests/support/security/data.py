@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from security.checks import Check, Json
 
-_NO_RESOURCE_LEVEL = {
-    "autoscaling:DescribeAutoScalingGroups",
-    "autoscaling:DescribeAutoScalingInstances",
-    "autoscaling:DescribeScalingActivities",
-    "cloudwatch:PutMetricData",
-    "ec2:DescribeCapacityReservations",
-    "ec2:DescribeInstances",
-    "ec2:DescribeInstanceTopology",
-    "ecr:GetAuthorizationToken",
-    "ecr-public:GetAuthorizationToken",
-    # What a state machine needs to log and trace (Step Functions guide, "Using CloudWatch Logs").
-    "logs:CreateLogDelivery",
-    "logs:DeleteLogDelivery",
-    "logs:DescribeLogGroups",
-    "logs:DescribeResourcePolicies",
-    "logs:GetLogDelivery",
-    "logs:ListLogDeliveries",
-    "logs:PutResourcePolicy",
-    "logs:UpdateLogDelivery",
-    "sts:GetServiceBearerToken",
-    "xray:GetSamplingRules",
-    "xray:GetSamplingTargets",
-    "xray:PutTelemetryRecords",
-    "xray:PutTraceSegments",
-}
+# Service authorization reference (`tools/refresh_iam_actions.py`).
+_RESOURCES_OF_ACTIONS = json.loads((Path(__file__).parent / "iam_actions.json").read_text(encoding="utf-8"))["actions"]
+# It takes the calling instance, whose id is unknown before; AWS's own policies for sessions have "*", too.
+_CALLING_INSTANCE = "ssm:UpdateInstanceInformation"
 _RULE = "Properties.BucketEncryption.ServerSideEncryptionConfiguration.0"
 _ADMIN = {"Effect": "Allow", "Action": "s3:*", "Resource": "*", "Principal": {"AWS": "*"}}
 
@@ -97,9 +78,14 @@ def _least_privilege(resource: Json) -> bool:
         actions = _list(one["Action"])
         if any(action == "*" or action.endswith(":*") for action in actions):
             return False
-        if "*" in _list(one["Resource"]) and not set(actions) <= _NO_RESOURCE_LEVEL:
+        if "*" in _list(one["Resource"]) and any(map(_takes_resources, actions)):
             return False
     return True
+
+
+def _takes_resources(action: str) -> bool:
+    service, _, name = action.partition(":")
+    return action != _CALLING_INSTANCE and bool(_RESOURCES_OF_ACTIONS[service][name])
 
 
 def _trusted(resource: Json) -> bool:
@@ -177,7 +163,7 @@ DATA = (
         _least_privilege,
         (
             ("Properties.PolicyDocument.Statement", [_ADMIN]),
-            ("Properties.PolicyDocument.Statement.0.Resource", "*"),
+            ("Properties.PolicyDocument.Statement", [{**_ADMIN, "Action": "s3:GetObject"}]),
         ),
     ),
     Check(

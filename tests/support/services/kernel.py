@@ -1,6 +1,7 @@
 """The log of a node's kernel, as the driver would write it.
 
-A FIFO takes the place of `/dev/kmsg`: nothing but a kernel can write as the kernel there.
+A FIFO takes the place of `/dev/kmsg`: nothing but a kernel can write as the kernel there. The machine's own log gets
+each message, too, as one of a program: `dmesg` prints it, and no watchdog heeds it.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class Kernel:
 
     def say_xid(self, code: int, address: str) -> None:
         """Write the message of an Xid."""
-        now = time.monotonic_ns() // 1_000
-        os.write(self._log, f"3,{now},{now},-;NVRM: Xid (PCI:{address}): {code}, {_XIDS[code]}\n".encode())
+        now, message = time.monotonic_ns() // 1_000, f"NVRM: Xid (PCI:{address}): {code}, {_XIDS[code]}\n"
+        os.write(self._log, f"3,{now},{now},-;{message}".encode())
+        Path("/dev/kmsg").write_text(f"<3>{message}", encoding="utf-8")
 
     def close(self) -> None:
         """Close the log."""

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node.settings import NodeSettings, check_settings
-from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings, check_storage, checkpoint_environment
+from cdk_gpu_clusters.node.storage import (
+    LustreMount,
+    ScratchSettings,
+    check_read_only,
+    check_storage,
+    checkpoint_environment,
+)
 from cdk_gpu_clusters.node.user_data import USER_DATA_LIMIT_BYTES, user_data_size_bytes
 from rendered import rendered
 
@@ -179,6 +185,12 @@ def test_fields_are_single_words(field: str, value: str) -> None:
 def test_noatime_is_warned_of() -> None:
     [finding] = check_storage([mount(options="noatime,flock")])
     assert (finding.id, finding.severity.value) == ("GPU-MNT-004", "warning")
+
+
+def test_only_a_mount_is_read_only() -> None:
+    assert check_read_only(["/fsx"], ["/fsx", "/data"]) == []
+    [finding] = check_read_only(["/fsx", "/home"], ["/fsx", "/data"])
+    assert (finding.id, finding.got, finding.severity.value) == ("GPU-MNT-006", "/home", "error")
 
 
 @pytest.mark.parametrize(
