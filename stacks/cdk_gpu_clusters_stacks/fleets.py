@@ -264,6 +264,7 @@ class FleetStack(NodesStack):
             image=node_image(spec.image),
             scratch=spec.scratch,
             user_data_parts=self.user_parts(),
+            metadata_users=spec.metadata_users,
             **self.training_options(),
             **self.node_options(),
         )

@@ -61,6 +61,8 @@ ENVIRONMENT = define_rule(
     source="the settings are read as NAME=value lines by shells, PAM and NCCL; the cloud-config part has no charset, "
     f"so a character beyond ASCII makes all of it unreadable ({_CLOUD_INIT})",
 )
+#: A user of a node: useradd(8), "Caveats", a domain after `@` as directories have it, or a number; `*` for all users.
+USER_PATTERN = r"^(\*|[0-9]{1,10}|[A-Za-z_][A-Za-z0-9_.@-]{0,255})$"
 USER_PART = define_rule(
     "GPU-UD-005",
     "A user part has a type that cloud-init handles, and is ASCII text of that type",
@@ -360,7 +362,7 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
         *_check_text(settings.fleet_name, what="the fleet's name", path="fleet_name"),
         *_check_environment(settings),
         *chain.from_iterable(
-            _check_text(user, what="the name of a user", path="metadata_users") for user in settings.metadata_users
+            _check_user(user) for user in settings.metadata_users
         ),
         *_check_parts(settings),
         *check_files(settings.files),
@@ -385,6 +387,21 @@ def _check_text(value: str, *, what: str, path: str) -> list[Finding]:
             allowed="printable ASCII characters",
             fix=f"remove {culprit!r}, or set the value in a script of the node",
             path=path,
+        )
+    ]
+
+
+def _check_user(name: str) -> list[Finding]:
+    """Find what is no user of a node: the settings hold names and numbers, separated by blanks."""
+    if re.fullmatch(USER_PATTERN, name):
+        return []
+    return [
+        ENVIRONMENT.finding(
+            cause="it is not the name or the number of a user",
+            got=repr(name),
+            allowed="letters, digits, '.', '_', '@' and '-', such as ubuntu or 1000; '*' for all users",
+            fix="name a user that the image has",
+            path="metadata_users",
         )
     ]
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
 
+from cdk_gpu_clusters.node.settings import USER_PATTERN
+
 #: Lower-case name that can stand in a CloudFormation stack name (AWS CloudFormation user guide, "Stack name":
 #: letters, digits and hyphens, a letter first, at most 128 characters; two of these fit with room to spare).
 NAME_PATTERN = r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
@@ -17,6 +19,7 @@ Tags = dict[str, str]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 #: One line of printable ASCII: user data can carry no other text.
 Line = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]*$")]
+UserName = Annotated[str, StringConstraints(pattern=USER_PATTERN)]
 Environment = dict[VariableName, Line]
 
 

@@ -42,8 +42,9 @@ _OF_A_NEW_CLUSTER = (
     "control_plane",
     "system_nodes",
 )
-#: Keys of inference fleets that only plain EC2 acts on, and what is in their place on EKS.
+#: Keys of fleets that only plain EC2 acts on, and what is in their place on EKS.
 _UNUSED = {
+    "metadata_users": "a role of each pod, by EKS Pod Identity,",
     "load_balancer": "a Service inside the cluster",
     "min_servers_per_node": "the probes of each pod",
     "requests_per_minute_per_node": "a HorizontalPodAutoscaler",
@@ -169,15 +170,15 @@ def _check_fleet(part: FleetPart) -> list[Fault]:
         )
         faults += faults_at((*part.key, "image"), [finding])
     if isinstance(spec, InferenceFleetSpec):
-        faults += [*_check_unused(part, spec), *check_weights(part), *_check_cache(part, spec)]
-    return faults
+        faults += [*check_weights(part), *_check_cache(part, spec)]
+    return faults + _check_unused(part)
 
 
-def _check_unused(part: FleetPart, spec: InferenceFleetSpec) -> list[Fault]:
+def _check_unused(part: FleetPart) -> list[Fault]:
     return [
         fault
         for name, instead in _UNUSED.items()
-        if _is_given(spec, name)
+        if name in type(part.spec).model_fields and _is_given(part.spec, name)
         for fault in faults_at(
             (*part.key, name),
             [

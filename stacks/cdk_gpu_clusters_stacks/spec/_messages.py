@@ -246,6 +246,7 @@ PATTERNS = {
     _pattern_of(fleet.ImageId): ("the id of a machine image", "ami-0123456789abcdef0", ""),
     _pattern_of(fleet.ParameterName): ("the name of an SSM parameter", "/images/training/latest", ""),
     _pattern_of(_base.VariableName): ("the name of an environment variable", "NCCL_DEBUG", ""),
+    _pattern_of(_base.UserName): ("the name or number of a user, or '*'", "ubuntu", ""),
     _pattern_of(_base.Line): ("one line of printable ASCII text", "INFO", ""),
     _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
     _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),

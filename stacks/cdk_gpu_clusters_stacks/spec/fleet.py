@@ -26,7 +26,7 @@ from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
-from ._base import AsTuple, Environment, Line, Name, SpecModel, Tags, Text, form_of
+from ._base import AsTuple, Environment, Line, Name, SpecModel, Tags, Text, UserName, form_of
 from .capacity import CapacitySpec, OnDemand, capacity_terms
 from .changes import NO_CHANGE, TEMPLATES, Resource, changes_with, makes, replaces, updates
 from .data import BucketName, KeyArn, KeyPrefix
@@ -495,6 +495,12 @@ class FleetSpec(NodesSpec):
     user_data: Annotated[ScriptPath | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
+    )
+    metadata_users: Annotated[tuple[UserName, ...], AsTuple, updates(Resource.EC2_TEMPLATE)] = Field(
+        default=(),
+        description="Users of the nodes, by name or number, who reach the instance metadata service beside root, and so "
+        "have the role of the nodes. `*` for all users.",
+        examples=[["ubuntu"]],
     )
     checkpoints: Annotated[Name | None, updates(*TEMPLATES)] = Field(
         default=None,

@@ -182,6 +182,7 @@ class PlannedFleet(FleetPart):
             mount_name: In place of their mount names.
         """
         spec, stores = self.spec, self.parts.stores or {}
+        users = spec.metadata_users if isinstance(spec, FleetSpec) else ()
         return NodeRequest(
             watch=spec.watch.settings,
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
@@ -197,6 +198,7 @@ class PlannedFleet(FleetPart):
             ),
             scratch=self.scratch_plan[0],
             node_config=self.node_group.node_config if self.profile.has_node_group else None,
+            metadata_users=("*",) if self.profile.has_node_group else users,
         )
 
 

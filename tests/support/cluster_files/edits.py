@@ -390,6 +390,11 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "nodes: 2, mounts: { /fsx: corpus }",
         "min_nodes: 0, max_nodes: 2, mounts: { /fsx: corpus }",
     ),
+    "users with the role of the node": (
+        TRAINING,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, metadata_users: [ubuntu]",
+    ),
     "no scratch": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, scratch: false"),
     "an image": (
         TRAINING,

@@ -300,6 +300,8 @@ def test_own_document_is_clean() -> None:
         ({"extra_environment": {"CITY": "Z\u00fcrich"}}, "GPU-UD-003", "error", "extra_environment.CITY"),
         ({"extra_environment": {"Z\u00dcRICH": "1"}}, "GPU-UD-003", "error", "extra_environment.Z\u00dcRICH"),
         ({"fleet_name": "trainers\u2014a"}, "GPU-UD-003", "error", "fleet_name"),
+        ({"metadata_users": ("ubuntu", "$(reboot)")}, "GPU-UD-003", "error", "metadata_users"),
+        ({"metadata_users": ("1000 1001",)}, "GPU-UD-003", "error", "metadata_users"),
         ({"nccl_environment": {"NCCL_PROTO": "simple"}}, "GPU-UD-004", "warning", "nccl_environment.NCCL_PROTO"),
         ({"extra_environment": {"RDMAV_FORK_SAFE": "1"}}, "GPU-UD-004", "warning", "extra_environment.RDMAV_FORK_SAFE"),
         ({"user_parts": (UserDataPart(content_type="text/plain", body="x"),)}, "GPU-UD-005", "error", "user_parts[0]"),

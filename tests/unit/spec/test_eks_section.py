@@ -91,6 +91,11 @@ def test_a_fleet_of_model_servers_needs_no_load_balancer_and_is_told_what_takes_
     assert told == ["6 GPU-SPEC-037 info"]
 
 
+def test_pods_have_roles_of_their_own_in_place_of_users_of_the_node(tmp_path: Path) -> None:
+    told = found(tmp_path, HEAD + NEW + ONE.replace("nodes: 2", "nodes: 2, metadata_users: [ubuntu]"))
+    assert "6 GPU-SPEC-037 info" in told
+
+
 def test_a_closed_network_takes_images_and_charts_from_ecr_of_its_region(tmp_path: Path) -> None:
     closed = HEAD + "network: { availability_zone: us-east-1a, egress: closed }\n" + ONE
     mirror = "eks: { software: { mirror: 111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror } }\n"
