@@ -1,7 +1,8 @@
 """What the credentials of one node may do, asked of the emulated IAM: every action of the services that a cluster touches.
 
 The actions are those of the service authorization reference (`tools/refresh_iam_actions.py`). Each is tried on what does not
-belong to the node: a peer, another fleet, the account. moto's evaluation of policies is asked, too.
+belong to the node: a peer, another fleet, the account. moto's evaluation of policies is asked, too; it knows no
+conditions.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 from botocore import xform_name
 from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.iam.aws_managed_policies import aws_managed_policies_data
 
-from cdk_gpu_clusters import ClusterNetwork, GpuFleet
+from cdk_gpu_clusters import ClusterNetwork, EksGpuCluster, EksGpuNodeGroup, GpuFleet
 from cdk_gpu_clusters.testing import InProcessEmulator
 from cdk_gpu_clusters.testing.account import DEFAULT_ACCOUNT as ACCOUNT
 from gpu_clusters_emulator import permissions
@@ -33,10 +35,11 @@ NODE = TESTS.parent / "constructs/cdk_gpu_clusters/node"
 REFERENCE: dict[str, dict[str, list[str]]] = json.loads(
     (TESTS / "support/security/iam_actions.json").read_text(encoding="utf-8")
 )["actions"]
-SESSIONS = {f"ssmmessages:{verb}{channel}Channel" for verb in ("Create", "Open") for channel in ("Control", "Data")}
+SESSIONS = {f"ssmmessages:{verb}{channel}Channel" for verb in ("Create", "Open") for channel in ("Control", "Data")} | {
+    "ssm:UpdateInstanceInformation"
+}
 #: No resource level: they carry sessions of this node, and describe. They change nothing of others.
 WITHOUT_RESOURCE = SESSIONS | {
-    "ssm:UpdateInstanceInformation",
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeAutoScalingInstances",
     "autoscaling:DescribeScalingActivities",
@@ -49,6 +52,13 @@ OF_OWN_FLEET = {
     "autoscaling:RecordLifecycleActionHeartbeat",
     "autoscaling:SetInstanceHealth",
     "logs:DescribeLogStreams",
+}
+#: What EKS asks of its nodes, on every resource; AWS writes both policies.
+OF_EKS = {
+    action
+    for name in ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
+    for statement in json.loads(aws_managed_policies_data)[name]["Document"]["Statement"]
+    for action in statement["Action"]
 }
 _FIELD = re.compile(r"\$\{(\w+)\}")
 
@@ -65,6 +75,13 @@ class Fleets:
         self.group, self.other_group = own["AutoScalingGroupARN"], other["AutoScalingGroupARN"]
         session = account.world.sessions[permissions.open_session(account.world, self.node)]
         self._caller = Caller(role=session.role, session=self.node)
+        documents = list(permissions.policies_of(account.world, session.role))
+        self._with_conditions = {
+            one["Action"] for document in documents for one in document["Statement"] if "Condition" in one
+        }
+        address = permissions.private_address(self.node)
+        texts = (json.dumps(one).replace("${aws:Ec2InstanceSourcePrivateIPv4}", address) for one in documents)
+        self._policies = [IAMPolicy(text) for text in texts]
         ids = _physical_ids(account)
         self.logs, self.other_logs, self.bucket = (
             next(physical for logical, physical in ids.items() if logical.startswith(name))
@@ -78,11 +95,9 @@ class Fleets:
             allowed = True
         except ApiError:
             allowed = False
-        address = permissions.private_address(self.node)
-        texts = (json.dumps(one) for one in permissions.policies_of(self._world, self._caller.role))
-        policies = [IAMPolicy(text.replace("${aws:Ec2InstanceSourcePrivateIPv4}", address)) for text in texts]
-        found = {policy.is_action_permitted(action, resource) for policy in policies}
-        assert allowed is (PermissionResult.PERMITTED in found), f"{action} on {resource}: evaluations differ"
+        found = {policy.is_action_permitted(action, resource) for policy in self._policies}
+        if action not in self._with_conditions:
+            assert allowed is (PermissionResult.PERMITTED in found), f"{action} on {resource}: evaluations differ"
         return allowed
 
     def stream(self, instance: str, group: str | None = None) -> str:
@@ -108,18 +123,52 @@ def _physical_ids(account: InProcessEmulator) -> dict[str, str]:
     return {one["LogicalResourceId"]: one["PhysicalResourceId"] for one in found}
 
 
+VPC, CLUSTER_GROUP = "vpc-0123456789abcdef0", "sg-0123456789abcdef0"
+SUBNETS = {"subnet-0aaaaaaaaaaaaaaaa": "us-east-1a", "subnet-0bbbbbbbbbbbbbbbb": "us-east-1b"}
+SEED = {
+    "now": "2026-11-21T08:00Z",
+    "vpcs": [VPC],
+    "subnets": SUBNETS,
+    "security_groups": [CLUSTER_GROUP],
+    "clusters": {"research": {"version": "1.34", "security_group": CLUSTER_GROUP, "subnets": list(SUBNETS)}},
+}
+
+
+def _deployed(stack: cdk.Stack) -> Iterator[Fleets]:
+    with InProcessEmulator(seed=SEED) as account:
+        account.deploy(Template.from_stack(stack).to_json())
+        yield Fleets(account)
+
+
+def _options(stack: cdk.Stack) -> dict[str, Any]:
+    return {"instance_type": "g6.xlarge", "node_count": 2, "evidence_bucket": s3.Bucket(stack, "Evidence")}
+
+
 @pytest.fixture(scope="module")
 def fleets(app_factory: Any) -> Iterator[Fleets]:
     stack = cdk.Stack(app_factory(), "Site")
     network = ClusterNetwork(stack, "Network", availability_zone="us-east-1a")
-    subnets = ec2.SubnetSelection(subnets=[network.fleet_subnet])
-    bucket = s3.Bucket(stack, "Evidence")
-    common: dict[str, Any] = {"instance_type": "g6.xlarge", "node_count": 2, "evidence_bucket": bucket}
+    subnets, options = ec2.SubnetSelection(subnets=[network.fleet_subnet]), _options(stack)
     for name in ("Trainers", "Others"):
-        GpuFleet(stack, name, vpc=network.vpc, vpc_subnets=subnets, **common)
-    with InProcessEmulator(seed={"now": "2026-11-21T08:00Z"}) as account:
-        account.deploy(Template.from_stack(stack).to_json())
-        yield Fleets(account)
+        GpuFleet(stack, name, vpc=network.vpc, vpc_subnets=subnets, **options)
+    yield from _deployed(stack)
+
+
+@pytest.fixture(scope="module")
+def eks_fleets(app_factory: Any) -> Iterator[Fleets]:
+    stack = cdk.Stack(app_factory(), "Site")
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack, "Vpc", vpc_id=VPC, availability_zones=list(SUBNETS.values()), private_subnet_ids=list(SUBNETS),
+        private_subnet_route_table_ids=["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"],
+    )  # fmt: skip
+    cluster = EksGpuCluster.from_eks_gpu_cluster_attributes(
+        stack, "Research", vpc=vpc, cluster_name="research", cluster_security_group_id=CLUSTER_GROUP,
+        kubernetes_version="1.34",
+    )  # fmt: skip
+    subnets, options = ec2.SubnetSelection(subnets=[vpc.private_subnets[0]]), _options(stack)
+    for name in ("Trainers", "Others"):
+        EksGpuNodeGroup(stack, name, cluster=cluster, vpc_subnets=subnets, **options)
+    yield from _deployed(stack)
 
 
 def _foreign(pattern: str, fleets: Fleets) -> list[str]:
@@ -146,7 +195,8 @@ def _foreign(pattern: str, fleets: Fleets) -> list[str]:
     return [_FIELD.sub(lambda field: values.get(field[1], "another"), pattern)]
 
 
-def test_a_node_may_do_nothing_to_what_is_not_its_own(fleets: Fleets) -> None:
+def _allowed(fleets: Fleets) -> set[str]:
+    """What a node may do to what is not its own."""
     asked = [
         (f"{service}:{action}", resource)
         for service, actions in REFERENCE.items()
@@ -154,9 +204,23 @@ def test_a_node_may_do_nothing_to_what_is_not_its_own(fleets: Fleets) -> None:
         for pattern in (patterns or ["*"])
         for resource in ([pattern] if pattern == "*" else _foreign(pattern, fleets))
     ]
-    allowed = {action for action, resource in asked if fleets.may(action, resource)}
     assert len(asked) > 2_700
-    assert allowed == WITHOUT_RESOURCE
+    return {action for action, resource in asked if fleets.may(action, resource)}
+
+
+def test_a_node_may_do_nothing_to_what_is_not_its_own(fleets: Fleets) -> None:
+    assert _allowed(fleets) == WITHOUT_RESOURCE
+
+
+def test_a_node_of_eks_may_do_what_eks_asks_for_and_nothing_else_to_what_is_not_its_own(eks_fleets: Fleets) -> None:
+    software = "s3:GetObject"  # of all groups: nodes keep the launch template of an earlier deployment
+    assert _allowed(eks_fleets) == SESSIONS | {software} | OF_EKS
+    assets = f"arn:aws:s3:::cdk-hnb659fds-assets-{ACCOUNT}-us-east-1/{'0' * 64}"
+    assert eks_fleets.may(software, f"{assets}.gpunode")
+    assert not eks_fleets.may(software, f"{assets}.tar")
+    instance = "arn:aws:ec2:us-east-1:{}:instance/{}".format
+    assert eks_fleets.may("ec2:TerminateInstances", instance(ACCOUNT, eks_fleets.node))
+    assert not eks_fleets.may("ec2:TerminateInstances", instance(ACCOUNT, eks_fleets.peer))
 
 
 def _own(fleets: Fleets) -> dict[str, str]:
