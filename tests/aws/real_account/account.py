@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -83,6 +84,11 @@ class Account:
         pages = self.client("stepfunctions").get_paginator("list_executions").paginate(stateMachineArn=machine_arn)
         return [str(one["status"]) for page in pages for one in page["executions"]]
 
+    def address_of(self, instance_id: str) -> str:
+        """The private address of an instance."""
+        (reservation,) = self.client("ec2").describe_instances(InstanceIds=[instance_id])["Reservations"]
+        return str(reservation["Instances"][0]["PrivateIpAddress"])
+
     def seconds(self) -> float:
         """A clock of the account's time, for deadlines."""
         return time.monotonic()
@@ -132,6 +138,10 @@ class EmulatedAccount(Account):
         found = self._emulator.history()["executions"]
         return [str(one["status"]) for one in found if one["state_machine"] == machine_arn]
 
+    def address_of(self, instance_id: str) -> str:
+        """The emulator has no addresses: one for each instance."""
+        return f"10.0.0.{int(instance_id.removeprefix('i-'), 16) % 250 + 4}"
+
     def seconds(self) -> float:
         return self._seconds
 
@@ -150,6 +160,7 @@ class EmulatedAccount(Account):
             name = group["AutoScalingGroupName"]
             hooks = scaling.describe_lifecycle_hooks(AutoScalingGroupName=name)["LifecycleHooks"]
             for node in waiting:
+                self._log(name, node["InstanceId"])
                 for hook in hooks:
                     if hook["LifecycleTransition"] == _TRANSITIONS[node["LifecycleState"]]:
                         scaling.complete_lifecycle_action(
@@ -158,3 +169,13 @@ class EmulatedAccount(Account):
                             InstanceId=node["InstanceId"],
                             LifecycleActionResult="CONTINUE",
                         )
+
+    def _log(self, group_name: str, instance_id: str) -> None:
+        """Write the stream of a node, as its own program would."""
+        groups = self._emulator.resources("AWS::AutoScaling::AutoScalingGroup")
+        stacks = [one["stack"] for one in groups if one["physical_id"] == group_name]
+        logs, stream = self.client("logs"), f"{instance_id}/{self.address_of(instance_id)}"
+        for group in self._emulator.resources("AWS::Logs::LogGroup"):
+            if group["stack"] in stacks:
+                with suppress(logs.exceptions.ResourceAlreadyExistsException):
+                    logs.create_log_stream(logGroupName=group["physical_id"], logStreamName=stream)

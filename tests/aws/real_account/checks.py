@@ -131,6 +131,22 @@ def first_deploy(run: Run) -> None:
     _only_node(run, run.stack(*_FLEET))
 
 
+@NODE.check("docs/node-software.md", minutes=5)
+def node_writes_its_own_stream(run: Run) -> None:
+    """A node logs to the stream that its role allows it alone: IAM knows the address of the instance that calls."""
+    stack = run.stack(*_FLEET)
+    node = _only_node(run, stack)
+    wanted = f"{node}/{run.account.address_of(node)}"
+
+    def is_there() -> bool:
+        groups = run.resources(stack, "AWS::Logs::LogGroup")
+        asked = [{"logGroupName": group, "logStreamNamePrefix": f"{node}/"} for group in groups]
+        answers = [run.client("logs").describe_log_streams(**one)["logStreams"] for one in asked]
+        return wanted in [stream["logStreamName"] for answer in answers for stream in answer]
+
+    run.until(f"the log stream {wanted}", is_there)
+
+
 @NODE.check("docs/reliability.md", minutes=30)
 def update_replaces_the_node(run: Run) -> None:
     """A change of the launch template replaces the node, and its successor becomes ready."""
