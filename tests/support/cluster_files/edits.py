@@ -143,7 +143,7 @@ ON_EKS = {
 
 
 def _on_ec2(text: str) -> str:
-    """The text of an example that says its orchestrator."""
+    """The text of an example, with its orchestrator as a key."""
     return text if _EC2 in text else text.replace("\nregion:", f"\n{_EC2}region:", 1)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from unicodedata import category
 
 _SLOW_SECONDS, _HANG_SECONDS = 2.0, 60
-# What every Python program reads: its own files, time zones, and what the kernel tells about the process.
+# What every Python program reads: its own files, time zones, and the files of the kernel about the process.
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _OWN = tuple(
     os.path.realpath(one)

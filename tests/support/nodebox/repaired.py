@@ -122,7 +122,7 @@ class Workplace(Protocol):
     node: Node
 
     def begin_job(self) -> None:
-        """Give the node a job, which runs until it is told to end."""
+        """Give the node a job, which runs until it gets the order to end."""
 
     def runs(self) -> bool:
         """Whether the last job still runs."""
