@@ -55,6 +55,10 @@ def grant_objects(grantee: iam.IGrantable, bucket: s3.IBucket, *, prefix: str = 
     """
     objects = bucket.arn_for_objects(f"{prefix}*")
     grant = _grant(grantee, bucket, sorted((*_READ, *(_WRITE if write else ()))), objects)
+    if prefix.endswith("/"):
+        # s3fs and PyTorch ask whether the folder itself is there, by HeadObject without the slash: no object is an
+        # answer, and a refusal is an error.
+        grant = grant.combine(_grant(grantee, bucket, ["s3:GetObject"], bucket.arn_for_objects(prefix[:-1])))
     grant = grant.combine(_grant(grantee, bucket, ["s3:GetBucketLocation"], bucket.bucket_arn))
     listed = {"StringLike": {"s3:prefix": f"{prefix}*"}} if prefix else None
     grant = grant.combine(_grant(grantee, bucket, ["s3:ListBucket"], bucket.bucket_arn, conditions=listed))

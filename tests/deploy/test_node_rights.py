@@ -110,7 +110,7 @@ class Fleets:
 
     def evidence(self, instance: str, fleet: str = "Trainers") -> str:
         address = permissions.private_address(instance)
-        return f"arn:aws:s3:::{self.bucket}/node-evidence/Site/{fleet}/{instance}/{address}/20261121T080000Z.tar.gz"
+        return f"arn:aws:s3:::{self.bucket}/node-evidence/Site/{fleet}/{address}/{instance}/20261121T080000Z.tar.gz"
 
 
 def _groups(account: InProcessEmulator) -> list[dict[str, Any]]:

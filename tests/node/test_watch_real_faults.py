@@ -69,7 +69,8 @@ def acts(watchdog: WatchProgram) -> None:
     os.write(watchdog.kernel, OFF_THE_BUS)
     wait_until(lambda: watchdog.asked("set-instance-health"))
     [copy] = watchdog.asked("s3 cp")
-    assert f"s3://evidence/trainers/{INSTANCE}/" in copy
+    assert "s3://evidence/trainers/" in copy
+    assert f"/{INSTANCE}/" in copy
     lives(watchdog)
     assert len(watchdog.asked("set-instance-health")) == 1
 

@@ -114,7 +114,7 @@ def test_what_a_fleet_says_of_its_watchdog_and_its_evidence_reaches_its_nodes(
     told = synthesize(path)["lab-fleet-helpers.template.json"]
     assert "GPU_EVIDENCE_URI=s3://records/node-evidence/lab-fleet-helpers/Fleet\\n" in told
     assert "GPU_WATCH=off\\n    GPU_WATCH_ACTIONS_PER_HOUR=3\\n" in told
-    assert ":s3:::records/node-evidence/lab-fleet-helpers/Fleet/i-*/${aws:Ec2InstanceSourcePrivateIPv4}/*" in told
+    assert ":s3:::records/node-evidence/lab-fleet-helpers/Fleet/${aws:Ec2InstanceSourcePrivateIPv4}/*" in told
 
 
 def test_references_between_stacks_are_weak(all_fleets: dict[str, str]) -> None:

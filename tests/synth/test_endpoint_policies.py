@@ -109,6 +109,14 @@ def test_nothing_leaves_for_another_account(
     assert not allows(policies[service], action, resource, asked)
 
 
+def test_the_driver_of_ebs_makes_volumes_although_the_request_names_no_account_of_the_resource(
+    policies: dict[str, Any],
+) -> None:
+    volume = f"arn:aws:ec2:{REGION}:{OWN}:volume/*"
+    assert allows(policies["ec2"], "ec2:CreateVolume", volume, {"aws:PrincipalAccount": OWN})
+    assert not allows(policies["ec2"], "ec2:CreateVolume", volume, {"aws:PrincipalAccount": OTHER})
+
+
 def test_images_are_pulled_from_anywhere_and_pushed_to_the_own_account_only(policies: dict[str, Any]) -> None:
     if "ecr.api" not in policies:
         assert "eks" not in policies, "nodes of EKS pull images"

@@ -43,7 +43,7 @@ def test_nodes_write_below_the_prefix_of_their_fleet_and_nowhere_else(site: Site
     (write,) = writes(resources)
     assert write["Action"] == "s3:PutObject"
     assert json.dumps(write["Resource"]).endswith(
-        ':s3:::my-logs/gpu/Site/Trainers/i-*/${aws:Ec2InstanceSourcePrivateIPv4}/*"]]}'
+        ':s3:::my-logs/gpu/Site/Trainers/${aws:Ec2InstanceSourcePrivateIPv4}/*"]]}'
     )
     assert "GPU_EVIDENCE_URI=s3://my-logs/gpu/Site/Trainers\n" in user_data(resources)
 

@@ -31,8 +31,7 @@ _LOG_STREAMS = AcceptedFinding(
     "to its own streams.",
     aws_solutions=("IAM5",),
 )
-# What a node writes has a name that ends in its address (`gpunode.node.Node.record_name`), so that no other node can
-# write it. AWS has no key for the bare id of the calling instance, and a stream's name takes no ARN. IAM user guide,
+# What a node writes has its address in its name (`gpunode.node.Node`), so that no other node can write it. AWS has no key for the bare id of the calling instance, and a stream's name takes no ARN. IAM user guide,
 # "AWS global condition context keys": aws:Ec2InstanceSourcePrivateIPv4, of credentials of an instance role;
 # "IAM policy elements: Variables and tags": variables stand in the resource part of an ARN, too.
 _ADDRESS = "${aws:Ec2InstanceSourcePrivateIPv4}"
@@ -172,7 +171,8 @@ class NodeEvidence:
 
     @property
     def _objects(self) -> str:
-        return self._bucket.arn_for_objects(f"{self._keys}/{_OWN_RECORDS}/*")
+        # The address comes first: a pattern that began with any id would end in folders of other nodes, too.
+        return self._bucket.arn_for_objects(f"{self._keys}/{_ADDRESS}/*")
 
 
 def evidence_of(scope: Construct, options: NodeSoftwareProps) -> NodeEvidence | None:

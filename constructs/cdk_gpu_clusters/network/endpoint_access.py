@@ -110,6 +110,10 @@ class EndpointAccess:
         if self.organization_id is not None:
             organization = {f"aws:{kind}OrgID": self.organization_id for kind in ("Principal", "Resource")}
             yield _allow("OwnOrganization", "*", "*", StringEquals=organization)
+        if service == "ec2":
+            # IAM user guide, "AWS global condition context keys", aws:ResourceAccount: this action, by which the driver
+            # of EBS makes volumes, does not have the key. A volume is always made in the own account.
+            yield _allow("MakeVolumes", "ec2:CreateVolume", "*", StringEquals=self._own(place, "Principal"))
         if service in _ECR:
             yield _allow("PullImages", list(_PULL), "*", StringEquals=self._own(place, "Principal"))
         if service == "s3":

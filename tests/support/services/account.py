@@ -45,8 +45,9 @@ class Account:
     def bundles(self, instance_id: str) -> list[dict[str, str]]:
         """The evidence of a node, each bundle as its files and their texts."""
         s3 = self.emulator.client("s3")
-        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{instance_id}/").get("Contents", [])
-        return [_texts(s3.get_object(Bucket=BUCKET, Key=one["Key"])["Body"].read()) for one in listed]
+        keys = [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+        own = [key for key in keys if f"{instance_id}/" in key]
+        return [_texts(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()) for key in own]
 
 
 class Group:

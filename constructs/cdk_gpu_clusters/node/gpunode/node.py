@@ -183,10 +183,19 @@ class Node:
     aws: Aws
 
     @property
-    def record_name(self) -> str:
-        """What this node's records in AWS are named after: its role may write no others."""
+    def stream_name(self) -> str:
+        """The log stream of this node: its role may write no others."""
+        return "/".join(filter(None, (self.instance_id, self._address)))
+
+    @property
+    def evidence_folder(self) -> str:
+        """Where this node leaves evidence, below the folder of the fleet: its role may write nowhere else."""
+        return "/".join(filter(None, (self._address, self.instance_id)))
+
+    @property
+    def _address(self) -> str:
         address = self.metadata.get("local-ipv4") or ""
-        return f"{self.instance_id}/{address}" if _ADDRESS.fullmatch(address) else self.instance_id
+        return address if _ADDRESS.fullmatch(address) else ""
 
 
 def this_node() -> Node:

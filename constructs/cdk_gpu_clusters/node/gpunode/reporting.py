@@ -122,7 +122,7 @@ def keep_evidence(node: Node, reason: str) -> str:
     place = node.settings.text("evidence_uri").rstrip("/")
     if not place:
         return ""
-    address = f"{place}/{node.record_name}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
+    address = f"{place}/{node.evidence_folder}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
     node.aws.call("s3", "cp", "--only-show-errors", str(bundle), address, timeout_seconds=_UPLOAD_SECONDS)
     return address
 

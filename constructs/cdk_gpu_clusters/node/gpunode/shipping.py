@@ -61,7 +61,7 @@ def ship(node: Node) -> int:
         if not my_turn:  # two programs would send everything twice
             raise AwsError("another program of this node is still sending records")
         collect_journal()
-        own = node.record_name
+        own = node.stream_name
         count = sum(_send(node, group, name, own + suffix) for name, suffix in STREAMS.items())
         with suppress(OSError):
             remember(SHIPPED, {"at": round(time.time()), "records": count})
