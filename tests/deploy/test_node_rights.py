@@ -38,7 +38,7 @@ REFERENCE: dict[str, dict[str, list[str]]] = json.loads(
 SESSIONS = {f"ssmmessages:{verb}{channel}Channel" for verb in ("Create", "Open") for channel in ("Control", "Data")} | {
     "ssm:UpdateInstanceInformation"
 }
-#: No resource level: they carry sessions of this node, and describe. They change nothing of others.
+#: Without a narrower resource: they carry sessions, register a node with Systems Manager, and describe.
 WITHOUT_RESOURCE = SESSIONS | {
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeAutoScalingInstances",

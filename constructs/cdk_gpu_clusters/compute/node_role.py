@@ -30,7 +30,8 @@ _SESSION_ACTIONS = (
 
 _SESSIONS = AcceptedFinding(
     cause="`NodeRole`: policy of Systems Manager sessions",
-    reason="The actions that carry sessions, which replace SSH, have no resource level.",
+    reason="The actions that carry sessions, which replace SSH, have no resource level. The one that registers a node "
+    "takes its instance, whose id is unknown before.",
     aws_solutions=("IAM5",),
 )
 _OWN_GROUP = (
