@@ -55,7 +55,7 @@ _BROAD = ("AmazonS3ReadOnlyAccess", "ReadOnlyAccess", "SecretsManagerReadWrite")
 
 @define_template_rule(
     "GPU-IAM-002",
-    "the role of GPU nodes has no managed policy for a whole service, or for the account",
+    "the role of GPU nodes has no managed policy for an entire service, or for the account",
     source='IAM user guide, "Security best practices in IAM": apply least-privilege permissions',
     severity=Severity.WARNING,
     cause="every job that gets the role of its node can use all resources of the service, those of other teams too",
@@ -88,7 +88,7 @@ _EVERYTHING = re.compile(r"\*|arn:.*:(\*|\*/\*|(key|role|parameter|secret)[:/]\*
 
 @define_template_rule(
     "GPU-IAM-003",
-    "the role of GPU nodes allows no whole service, and reads no data or secrets, on every resource",
+    "the role of GPU nodes allows no entire service, and reads no data or secrets, on every resource",
     source='IAM user guide, "Security best practices in IAM": apply least-privilege permissions; AWS Foundational '
     "Security Best Practices, IAM.21",
     severity=Severity.WARNING,
@@ -111,12 +111,12 @@ def wildcards(resource: Resource) -> Iterator[Fault]:
 
 
 def _too_broad(statement: Statement) -> list[str]:
-    """Its actions for a whole service, and those that read data or secrets, as it writes them."""
+    """Its actions for an entire service, and those that read data or secrets, as it writes them."""
     if statement.value.get("NotAction").exists:
         return ["NotAction"]
-    whole = [action for action in statement.actions if action == "*" or action.endswith(":*")]
+    broad = [action for action in statement.actions if action == "*" or action.endswith(":*")]
     sensitive = [action for action in _SENSITIVE if statement.names(action)]
-    return whole or sensitive
+    return broad or sensitive
 
 
 def _is_on_everything(statement: Statement) -> bool:
