@@ -15,18 +15,7 @@ from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import cached_per_construct, stack_of
 from cdk_gpu_clusters._template import Resource, allow, managed_policy
 from cdk_gpu_clusters.compute.node_records import NodeEvidence, accept_records, logging_statements
-
-# AWS Systems Manager user guide, "Add Session Manager permissions to an existing IAM role", and the action by which the
-# agent registers its node. AmazonSSMManagedInstanceCore adds Run Command, and all
-# parameters of the account. SSM Agent 3.3.40.0 and later do without ec2messages ("Reference: ec2messages, ssmmessages,
-# and other API operations").
-_SESSION_ACTIONS = (
-    "ssmmessages:CreateControlChannel",
-    "ssmmessages:CreateDataChannel",
-    "ssmmessages:OpenControlChannel",
-    "ssmmessages:OpenDataChannel",
-    "ssm:UpdateInstanceInformation",
-)
+from cdk_gpu_clusters.rules.node_role import SESSION_ACTIONS
 
 _SESSIONS = AcceptedFinding(
     cause="`NodeRole`: policy of Systems Manager sessions",
@@ -81,7 +70,7 @@ def _ec2() -> iam.IPrincipal:
 @cached_per_construct
 def _session_policy(stack: cdk.Stack) -> iam.ManagedPolicy:
     """What SSM Agent needs for sessions: one policy for all roles of a stack."""
-    document = iam.PolicyDocument.from_json({"Statement": [allow("*", *_SESSION_ACTIONS)]})
+    document = iam.PolicyDocument.from_json({"Statement": [allow("*", *SESSION_ACTIONS)]})
     policy = iam.ManagedPolicy(stack, "GpuNodeSessions", document=document)
     _SESSIONS.at(policy, "Resource::*")
     return policy

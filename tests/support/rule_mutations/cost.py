@@ -20,9 +20,8 @@ def without_tags(template: Json) -> None:
 drop_endpoint = without("AWS::EC2::VPCEndpoint", lambda properties: properties.get("VpcEndpointType") == "Gateway")
 
 
-def with_nodes_and_no_endpoint(template: Json) -> None:
+def with_node(template: Json) -> None:
     """Our network stands in a stack of its own: a template with a GPU node, too, says what the network is for."""
-    drop_endpoint(template)
     template["Resources"]["Nodes"] = next(
         resource for resource in copy_of(NODE)["Resources"].values() if resource["Type"] == TEMPLATE
     )
@@ -30,6 +29,11 @@ def with_nodes_and_no_endpoint(template: Json) -> None:
     template["Resources"]["Nodes"]["Properties"]["LaunchTemplateData"] = {
         key: nodes[key] for key in ("InstanceType", "MetadataOptions", "TagSpecifications")
     }
+
+
+def with_nodes_and_no_endpoint(template: Json) -> None:
+    drop_endpoint(template)
+    with_node(template)
 
 
 MUTATIONS = (

@@ -5,48 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
-from cdk_gpu_clusters.template_rules.choices import Undecidable
-from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM, is_lustre
-from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP, HYPERPOD, PCS_NODE_GROUP
+from cdk_gpu_clusters.template_rules.case import Resource, target_of
+from cdk_gpu_clusters.template_rules.lookups.cluster import network_of_cluster
+from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     INSTANCE,
     LAUNCHES,
     Launch,
     accelerated_launch,
-    launches,
-    looks_accelerated,
-    own_types_of,
     volumes_of,
 )
 from cdk_gpu_clusters.template_rules.lookups.network import SUBNET
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, applicable, define_template_rule
-
-
-def has_accelerated_nodes(case: Case) -> bool | None:
-    """Whether a template launches accelerated nodes, or makes a Lustre file system; None if it leaves that open."""
-    if case.resources(HYPERPOD) or any(map(is_lustre, case.resources(FILE_SYSTEM))):
-        return True
-    answers = [_is_accelerated(value) for value in _instance_types(case)]
-    if any(answers):
-        return True
-    return None if None in answers or not answers else False
-
-
-def _is_accelerated(value: Value) -> bool | None:
-    try:
-        return looks_accelerated(value)
-    except Undecidable:
-        return None
-
-
-def _instance_types(case: Case) -> Iterator[Value]:
-    for launch in launches(case):
-        yield from launch.instance_types()
-    for group in case.resources(EKS_NODE_GROUP, PCS_NODE_GROUP, COMPUTE_ENVIRONMENT):
-        yield from own_types_of(group)
-    for configuration in case.resources("AWS::AutoScaling::LaunchConfiguration"):
-        yield configuration.get("InstanceType")
+from cdk_gpu_clusters.template_rules.rule import Fault, applicable, define_template_rule
 
 
 @define_template_rule(
@@ -121,11 +91,7 @@ def s3_endpoint(resource: Resource) -> Iterator[Fault]:
     gateways = applicable([one for one in resource.case.resources("AWS::EC2::NatGateway") if _stands_in(one, resource)])
     if any(resource.is_target_of(one.get("VpcId")) and _is_s3_gateway(one) for one in _endpoints(resource)):
         return
-    accelerated = has_accelerated_nodes(resource.case)
-    if accelerated is None:
-        raise resource.properties.undecidable("the template does not show whether GPU nodes use the network")
-    if not accelerated:
-        raise NotApplicable
+    network_of_cluster(resource)
     yield Fault(at=gateways[0], got="no gateway endpoint for S3 in the VPC", allowed="one, in every route table")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, errors_in
 from cdk_gpu_clusters.rules import eks_cluster
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
+from cdk_gpu_clusters.template_rules.lookups.cluster import is_kubernetes_node
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     EKS_NODE_GROUP,
     launch_of_node_group,
@@ -14,7 +15,13 @@ from cdk_gpu_clusters.template_rules.lookups.groups import (
     records_of,
     user_data_faults,
 )
-from cdk_gpu_clusters.template_rules.lookups.launches import own_types_of, specification_of, values_at
+from cdk_gpu_clusters.template_rules.lookups.launches import (
+    LAUNCHES,
+    accelerated_launch,
+    own_types_of,
+    specification_of,
+    values_at,
+)
 from cdk_gpu_clusters.template_rules.lookups.network import (
     INGRESS,
     SECURITY_GROUP,
@@ -323,3 +330,30 @@ def secrets_key(resource: Resource) -> Iterator[Fault]:
     if not any(item.get("Provider", "KeyArn").exists for item in configuration.items()):
         at = configuration if configuration.exists else resource
         yield Fault(at=at, got="no key", allowed="Provider.KeyArn for the resource secrets")
+
+
+@define_template_rule(
+    "GPU-EKS-052",
+    "answers of the metadata service of a GPU node do not reach the pods of Kubernetes",
+    source='Amazon EKS best practices guide, "Restrict access to the instance profile assigned to the worker node"',
+    severity=Severity.WARNING,
+    cause="every pod can take the role of its node, with what it may pull, describe and change",
+    fix="set HttpPutResponseHopLimit to 1, and give pods that call AWS a role of their own with EKS Pod Identity",
+    url="https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/MetadataOptions/HttpPutResponseHopLimit",
+        "LaunchTemplateData/UserData",
+        "LaunchTemplateData/TagSpecifications",
+        "AWS::EKS::Nodegroup/LaunchTemplate",
+        "AWS::AutoScaling::AutoScalingGroup/Tags",
+    ),
+)
+def pod_hops(resource: Resource) -> Iterator[Fault]:
+    launch = accelerated_launch(resource)
+    limit = launch.data.get("MetadataOptions", "HttpPutResponseHopLimit")
+    if not limit.exists or (limit.is_known and limit.integer() == 1):
+        return  # without one, it depends on the image and the account
+    if not is_kubernetes_node(launch):
+        raise NotApplicable
+    yield Fault(at=limit, got=f"{limit.integer()} hops", allowed="1")

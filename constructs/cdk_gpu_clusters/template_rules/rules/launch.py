@@ -13,6 +13,7 @@ from cdk_gpu_clusters.rules import images
 from cdk_gpu_clusters.rules.fleet import ROOT_IOPS, ROOT_SIZE, ROOT_THROUGHPUT, check_root_volume
 from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
+from cdk_gpu_clusters.template_rules.lookups.cluster import is_kubernetes_node
 from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP, PCS_NODE_GROUP
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     LAUNCHES,
@@ -244,9 +245,10 @@ def _is_required_by_image(launch: Launch) -> bool:
     looks_at=("LaunchTemplateData/MetadataOptions/HttpPutResponseHopLimit",),
 )
 def hop_limit(resource: Resource) -> Iterator[Fault]:
-    limit = accelerated_launch(resource).data.get("MetadataOptions", "HttpPutResponseHopLimit")
+    launch = accelerated_launch(resource)
+    limit = launch.data.get("MetadataOptions", "HttpPutResponseHopLimit")
     hops = limit.integer()
-    if hops is not None and hops > 2:
+    if hops is not None and hops > 2 and not is_kubernetes_node(launch):  # nodes of Kubernetes: GPU-EKS-052
         yield Fault(at=limit, got=str(hops), allowed="1, or 2 for containers")
 
 
