@@ -576,13 +576,19 @@ def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = N
 
     Returns:
         The reservations, as EC2 describes them: one for each segment. An older API names the first of them only.
+
+    Raises:
+        TypeError: If the answer describes none.
     """
     asked: dict[str, Any] = {"CapacityBlockOfferingId": offer.id, "InstancePlatform": "Linux/UNIX"}
     if cluster is not None:
         tag = {"Key": "Name", "Value": cluster}
         asked["TagSpecifications"] = [{"ResourceType": "capacity-reservation", "Tags": [tag]}]
     answer = clients(offer.region).purchase_capacity_block(**asked)
-    return list(answer.get("CapacityReservations") or [answer["CapacityReservation"]])
+    found = answer.get("CapacityReservations") or [answer["CapacityReservation"]]
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise TypeError("the answer describes no reservation")
+    return found
 
 
 def cluster_file_lines(offer: BlockOffer, reservations: Sequence[dict[str, Any]]) -> str:
