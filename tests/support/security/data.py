@@ -88,6 +88,20 @@ def _takes_resources(action: str) -> bool:
     return action != _CALLING_INSTANCE and bool(_RESOURCES_OF_ACTIONS[service][name])
 
 
+#: Services that act for many accounts by one principal, and name the account that they act for. EC2, Lambda and Pod
+#: Identity take a role for one resource of the own account.
+_FOR_MANY = {"events", "scheduler", "states", "vpc-flow-logs"}
+
+
+def _for_own_account(resource: Json) -> bool:
+    for one in _statements(resource["Properties"]["AssumeRolePolicyDocument"]):
+        services = {name.partition(".")[0] for name in _list(one["Principal"].get("Service", []))}
+        asked = one.get("Condition", {}).get("StringEquals", {})
+        if services & _FOR_MANY and "aws:SourceAccount" not in asked:
+            return False
+    return True
+
+
 def _trusted(resource: Json) -> bool:
     statements = _statements(resource["Properties"]["AssumeRolePolicyDocument"])
     return all(list(one["Principal"]) == ["Service"] for one in statements)
@@ -177,5 +191,27 @@ DATA = (
         "AWS::IAM::Role",
         _trusted,
         (("Properties.AssumeRolePolicyDocument.Statement.0.Principal", {"AWS": "*"}),),
+    ),
+    Check(
+        "services that act for many accounts take a role for this account only",
+        "AWS::IAM::Role",
+        _for_own_account,
+        (
+            (
+                "Properties.AssumeRolePolicyDocument.Statement",
+                [{"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+            ),
+            (
+                "Properties.AssumeRolePolicyDocument.Statement",
+                [
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Service": ["events.amazonaws.com", "ec2.amazonaws.com"]},
+                        "Action": "sts:AssumeRole",
+                        "Condition": {"StringEquals": {"aws:RequestTag/own": "yes"}},
+                    }
+                ],
+            ),
+        ),
     ),
 )
