@@ -65,6 +65,11 @@ def _resource_policy(document: Json) -> bool:
     )
 
 
+def _expires(resource: Json) -> bool:
+    rules = resource["Properties"].get("LifecycleConfiguration", {}).get("Rules", [])
+    return any(rule["Status"] == "Enabled" for rule in rules)
+
+
 def _tls_only(resource: Json) -> bool:
     document = resource["Properties"]["PolicyDocument"]
     return _resource_policy(document) and any(
@@ -108,6 +113,30 @@ def _trusted(resource: Json) -> bool:
 
 
 DATA = (
+    Check(
+        "file systems are of Lustre",
+        "AWS::FSx::FileSystem",
+        lambda resource: resource["Properties"]["FileSystemType"] == "LUSTRE",
+        (("Properties.FileSystemType", "OPENZFS"),),
+    ),
+    Check(
+        "buckets have lifecycle rules",
+        "AWS::S3::Bucket",
+        _expires,
+        (("Properties.LifecycleConfiguration", {"Rules": []}),),
+    ),
+    Check(
+        "directory buckets have lifecycle rules",
+        "AWS::S3Express::DirectoryBucket",
+        _expires,
+        (("Properties.LifecycleConfiguration", {"Rules": [{"Status": "Disabled"}]}),),
+    ),
+    Check(
+        "queue policies let in nobody without a condition",
+        "AWS::SQS::QueuePolicy",
+        lambda resource: _resource_policy(resource["Properties"]["PolicyDocument"]),
+        (("Properties.PolicyDocument.Statement", [_ADMIN]),),
+    ),
     Check(
         "file systems have a customer key and a log, and stay",
         "AWS::FSx::FileSystem",
