@@ -56,7 +56,7 @@ class Machine:
         self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         for words in ("address add 10.88.0.2/24 dev eth0", "link set eth0 up", "route add default via 10.88.0.1"):
             subprocess.run([*_inside(pod), "ip", *words.split()], check=True)
-        back = "ip route replace 10.88.0.0/24 via 10.77.0.2".split()
+        back = ["ip", "route", "replace", "10.88.0.0/24", "via", "10.77.0.2"]
         subprocess.run([*_inside(self._peer), *back], check=True)
         asked = subprocess.run([*_inside(pod), "timeout", "3", "bash", "-c", ASK], capture_output=True, check=False)
         return b"200" in asked.stdout

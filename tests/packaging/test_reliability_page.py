@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import PAGES, REPOSITORY, named_test_files, name_of, named_tests
+from pages import PAGES, REPOSITORY, name_of, named_test_files, named_tests
 
 TESTS = REPOSITORY / "tests"
 PAGE = (REPOSITORY / "docs/reliability.md").read_text()

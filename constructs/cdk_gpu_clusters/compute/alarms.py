@@ -244,7 +244,7 @@ _NO_SECRETS = AcceptedFinding(
 )
 _MAIL = AcceptedFinding(
     cause="`AlarmTopic`: subscriptions by mail",
-    reason="A mail that cannot be delivered would wait in a queue that nobody reads. The alarm itself keeps its state.",
+    reason="A mail that cannot be delivered would wait in a queue without a reader. The alarm itself keeps its state.",
     serverless=("SNSRedrivePolicy",),
 )
 

@@ -132,7 +132,7 @@ DATA = (
         (("Properties.LifecycleConfiguration", {"Rules": [{"Status": "Disabled"}]}),),
     ),
     Check(
-        "queue policies let in nobody without a condition",
+        "queue policies let in no one without a condition",
         "AWS::SQS::QueuePolicy",
         lambda resource: _resource_policy(resource["Properties"]["PolicyDocument"]),
         (("Properties.PolicyDocument.Statement", [_ADMIN]),),
@@ -160,7 +160,7 @@ DATA = (
         ),
     ),
     Check(
-        "bucket policies ask for TLS, and let in nobody without a condition",
+        "bucket policies ask for TLS, and let in no one without a condition",
         "AWS::S3::BucketPolicy",
         _tls_only,
         (
@@ -187,7 +187,7 @@ DATA = (
         (("Properties.PolicyDocument.Statement", []),),
     ),
     Check(
-        "keys rotate, stay, and serve nobody without a condition",
+        "keys rotate, stay, and serve no one without a condition",
         "AWS::KMS::Key",
         lambda resource: (
             resource.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate")

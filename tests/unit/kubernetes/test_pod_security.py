@@ -91,7 +91,7 @@ def test_a_namespace_for_jobs_refuses_what_takes_over_a_node() -> None:
 
 
 #: What makes a pod root on its node: the attacks of someone who may edit objects of one namespace.
-HOSTILE = {
+HOSTILE: dict[str, dict[str, Any]] = {
     "privileged": {"containers": [{"securityContext": {"privileged": True}}]},
     "hostPath": {"containers": [{}], "volumes": [{"name": "root", "hostPath": {"path": "/"}}]},
     "hostPID": {"containers": [{}], "hostPID": True},
