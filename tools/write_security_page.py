@@ -23,6 +23,7 @@ PACKS = {
     "nist_hipaa_pci": ("NIST 800-53 r5", "HIPAA", "PCI DSS"),
     "nist_hipaa": ("NIST 800-53 r5", "HIPAA"),
     "nist_pci": ("NIST 800-53 r5", "PCI DSS"),
+    "serverless": ("Serverless",),
     "cloudformation": ("CloudFormation Validate",),
 }
 

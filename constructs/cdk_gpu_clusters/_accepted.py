@@ -31,6 +31,7 @@ class AcceptedFinding:
         nist_hipaa_pci: Rules that its packs NIST 800-53 r5, HIPAA and PCI DSS share, such as `IAMNoInlinePolicy`.
         nist_hipaa: Rules that NIST 800-53 r5 and HIPAA share.
         nist_pci: Rules that NIST 800-53 r5 and PCI DSS share.
+        serverless: Rules of cdk-nag's Serverless pack, such as `LambdaTracing`.
         cloudformation: Rules of CloudFormation Validate, which CDK runs by itself.
     """
 
@@ -40,6 +41,7 @@ class AcceptedFinding:
     nist_hipaa_pci: tuple[str, ...] = ()
     nist_hipaa: tuple[str, ...] = ()
     nist_pci: tuple[str, ...] = ()
+    serverless: tuple[str, ...] = ()
     cloudformation: tuple[str, ...] = ()
 
     def at(self, scope: IConstruct, *details: str) -> None:
@@ -67,6 +69,7 @@ class AcceptedFinding:
             ("NIST.800.53.R5", self.nist_hipaa_pci + self.nist_hipaa + self.nist_pci),
             ("HIPAA.Security", self.nist_hipaa_pci + self.nist_hipaa),
             ("PCI.DSS.321", self.nist_hipaa_pci + self.nist_pci),
+            ("Serverless", self.serverless),
         ):
             yield from (f"{pack}::{pack}-{rule}" for rule in rules)
         yield from (f"CloudFormation-Validate::{rule}" for rule in self.cloudformation)
@@ -97,6 +100,7 @@ UNDELIVERED = AcceptedFinding(
     cause="`GpuFleet`, `EksGpuNodeGroup`: queue of events that were not delivered",
     reason="It is a dead-letter queue itself: EventBridge sends what it could not deliver, which people read.",
     aws_solutions=("SQS3",),
+    serverless=("SQSRedrivePolicy",),
 )
 
 

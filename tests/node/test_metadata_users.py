@@ -31,14 +31,35 @@ class Machine:
             subprocess.run([*_inside(self._peer), "ip", *words.split()], check=True)
         server = [*_inside(self._peer), "/usr/bin/python3", "-m", "http.server", "80", "--bind", SERVICE]
         self._server = subprocess.Popen(server, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._pods: list[subprocess.Popen[bytes]] = []
 
     def close(self) -> None:
-        for process in (self._server, self._node, self._peer):
+        for process in (self._server, self._node, self._peer, *self._pods):
             process.kill()
             process.wait()
 
     def run(self, *command: str) -> None:
         subprocess.run([*_inside(self._node), *command], check=True)
+
+    def answers_travel(self, hops: int) -> None:
+        """As EC2 does by the hop limit of an instance."""
+        text = f"echo {hops} > /proc/sys/net/ipv4/ip_default_ttl"
+        subprocess.run([*_inside(self._peer), "sh", "-c", text], check=True)
+
+    def answers_pod(self) -> bool:
+        """Whether the service answers root in a pod with a network of its own, for which the node forwards."""
+        pod = _network()
+        self._pods.append(pod)
+        self.run("ip", "link", "add", "pod", "type", "veth", "peer", "name", "eth0", "netns", str(pod.pid))
+        self.run("ip", "address", "add", "10.88.0.1/24", "dev", "pod")
+        self.run("ip", "link", "set", "pod", "up")
+        self.run("sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        for words in ("address add 10.88.0.2/24 dev eth0", "link set eth0 up", "route add default via 10.88.0.1"):
+            subprocess.run([*_inside(pod), "ip", *words.split()], check=True)
+        back = ["ip", "route", "replace", "10.88.0.0/24", "via", "10.77.0.2"]
+        subprocess.run([*_inside(self._peer), *back], check=True)
+        asked = subprocess.run([*_inside(pod), "timeout", "3", "bash", "-c", ASK], capture_output=True, check=False)
+        return b"200" in asked.stdout
 
     def limit(self, users: str) -> str:
         """Run the program of the node, and return the end of what it wrote."""
@@ -93,6 +114,14 @@ def test_an_unprivileged_job_cannot_take_the_role_of_its_node(machine: Machine) 
     assert '"state":"ok"' in machine.limit("root")
     assert not machine.answers(NOBODY)
     assert machine.answers(0)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_pod_cannot_take_the_role_of_its_node(machine: Machine, hops: int) -> None:
+    """With two hops, the former limit of nodes of EKS, the attack succeeds; `test_secure_by_default` asks for one."""
+    machine.answers_travel(hops)
+    assert machine.answers(0)
+    assert machine.answers_pod() is (hops == 2)
 
 
 def test_the_users_of_the_setting_reach_the_service(machine: Machine) -> None:

@@ -1,4 +1,4 @@
-"""docs/reliability.md and the tests of faults say the same."""
+"""Tests that pages name exist; docs/reliability.md and the tests of faults say the same."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import ast
 import re
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
-PAGE = (TESTS.parent / "docs/reliability.md").read_text()
+import pytest
+
+from pages import PAGES, REPOSITORY, name_of, named_test_files, named_tests
+
+TESTS = REPOSITORY / "tests"
+PAGE = (REPOSITORY / "docs/reliability.md").read_text()
+NAMING = [page for page in PAGES if named_tests(page) or named_test_files(page)]
 LEAST_FAULTS = 25
 
 
@@ -31,14 +36,21 @@ def test_rows_are_whole() -> None:
     assert all(re.fullmatch(r"`[^`]+::[^`]+`", row[-1]) for row in rows())
 
 
-def test_every_test_of_the_page_is_there() -> None:
-    missing = []
-    for name in named():
+@pytest.mark.parametrize("page", NAMING, ids=name_of)
+def test_every_test_of_a_page_is_there(page: Path) -> None:
+    missing = [name for name in named_test_files(page) if not (REPOSITORY / name).exists()]
+    for name in named_tests(page):
         file, _, function = name.partition("::")
         path = TESTS / file
         if not path.is_file() or function not in functions(path):
             missing.append(name)
     assert missing == []
+
+
+def test_pages_that_name_tests_are_looked_at() -> None:
+    names = {name_of(page) for page in NAMING}
+    assert {"docs/reliability.md", "docs/security.md", "docs/security-controls.md"} <= names
+    assert named() <= named_tests(REPOSITORY / "docs/reliability.md")
 
 
 def test_every_test_of_faults_is_on_the_page() -> None:

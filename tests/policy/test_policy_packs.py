@@ -20,6 +20,7 @@ PACKS = {
     "HIPAA.Security",
     "NIST.800.53.R5",
     "PCI.DSS.321",
+    "Serverless",
 }
 #: What our own GPU rules tell of an app as the cluster file tells it: a choice of the user, for them to weigh.
 TOLD = {"train-and-serve.yaml": "GPU-LUS-021", "every key of inference": "GPU-LUS-021"}

@@ -97,6 +97,15 @@ def test_what_stays_keeps_its_policy(assemblies: dict[str, Assembly]) -> None:
         assert lost == []
 
 
+def test_every_public_address_is_one_of_a_nat_gateway(assemblies: dict[str, Assembly]) -> None:
+    used = {
+        (name.rpartition("/")[0], one["Properties"]["AllocationId"]["Fn::GetAtt"][0])
+        for name, one in of_kind(assemblies, "AWS::EC2::NatGateway").items()
+    }
+    made = {(stack, key) for stack, _, key in (one.rpartition("/") for one in of_kind(assemblies, "AWS::EC2::EIP"))}
+    assert made == used
+
+
 def test_load_balancers_that_face_the_internet_speak_tls(assemblies: dict[str, Assembly]) -> None:
     seen = 0
     for made in assemblies.values():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from assemblies import Assembly
+from cdk_gpu_clusters.catalogue.kubernetes import images
 
 TOOL = Path(__file__).parents[2] / "tools" / "write_security_page.py"
 
@@ -31,3 +32,10 @@ def test_the_page_is_current() -> None:
 def test_what_is_accepted_is_what_the_page_says(assemblies: dict[str, Assembly], reasons: set[str]) -> None:
     suppressing = {one.reason for made in assemblies.values() for one, _ in made.accepted}
     assert suppressing == reasons
+
+
+def test_the_page_counts_the_images_without_a_digest() -> None:
+    known = images()
+    open_ones = [image for image in known if image.digest is None]
+    text = (TOOL.parents[1] / "docs/security.md").read_text(encoding="utf-8")
+    assert f"{len(open_ones)} of {len(known)} container images by tag" in text

@@ -71,6 +71,7 @@ class Packs:
             cdk_nag.NIST80053R5Checks(),
             cdk_nag.HIPAASecurityChecks(),
             cdk_nag.PCIDSS321Checks(),
+            cdk_nag.ServerlessChecks(),
             GpuClusterRules(),
         ]
 

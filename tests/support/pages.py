@@ -26,3 +26,13 @@ def without_code(page: Path) -> str:
     """The text of a page, its blocks and its code in the line left out."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"`[^`\n]*`", "", text)
+
+
+def named_tests(page: Path) -> set[str]:
+    """The tests that a page names, as `folder/test_file.py::test_name` below the folder of tests."""
+    return set(re.findall(r"`([\w/]+\.py::\w+)`", page.read_text(encoding="utf-8")))
+
+
+def named_test_files(page: Path) -> set[str]:
+    """The files and folders of tests that a page names, as `tests/...`."""
+    return set(re.findall(r"`(tests/[\w/.-]+)`", page.read_text(encoding="utf-8")))

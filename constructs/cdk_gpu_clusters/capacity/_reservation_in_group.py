@@ -28,8 +28,9 @@ _ROLE, _POLICY, _FUNCTION = "Role", "Policy", "Resource"
 _CALLED_BY_STACK = AcceptedFinding(
     cause="`CapacityReservation` in a placement group: the function that calls the EC2 API",
     reason="CloudFormation calls it when the stack changes, and sees each failure. It calls the EC2 API and nothing in "
-    "the network; CloudTrail records its calls.",
+    "the network, for which Lambda's default memory is enough; CloudTrail records its calls.",
     nist_hipaa=("LambdaConcurrency", "LambdaDLQ"),
+    serverless=("LambdaDLQ", "LambdaDefaultMemorySize", "LambdaTracing"),
     nist_hipaa_pci=("LambdaInsideVPC",),
 )
 _NEW_RESERVATIONS = AcceptedFinding(

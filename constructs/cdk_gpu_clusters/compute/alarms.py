@@ -242,6 +242,11 @@ _NO_SECRETS = AcceptedFinding(
     "CloudWatch publishes to an encrypted topic only with a key that you own; such a topic is yours to make.",
     nist_hipaa_pci=("SNSEncryptedKMS",),
 )
+_MAIL = AcceptedFinding(
+    cause="`AlarmTopic`: subscriptions by mail",
+    reason="A mail that cannot be delivered would wait in a queue without a reader. The alarm itself keeps its state.",
+    serverless=("SNSRedrivePolicy",),
+)
 
 
 class AlarmTopic(ClusterConstruct):
@@ -277,7 +282,8 @@ class AlarmTopic(ClusterConstruct):
         report(self, check_emails(emails))
         self.topic: sns.Topic = sns.Topic(self, "Resource", enforce_ssl=True)
         for email in emails:
-            sns.Subscription(self, email, topic=self.topic, protocol=sns.SubscriptionProtocol.EMAIL, endpoint=email)
+            mail = sns.SubscriptionProtocol.EMAIL
+            _MAIL.at(sns.Subscription(self, email, topic=self.topic, protocol=mail, endpoint=email))
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="AlarmsOfThisAccount",

@@ -65,6 +65,11 @@ def _resource_policy(document: Json) -> bool:
     )
 
 
+def _expires(resource: Json) -> bool:
+    rules = resource["Properties"].get("LifecycleConfiguration", {}).get("Rules", [])
+    return any(rule["Status"] == "Enabled" for rule in rules)
+
+
 def _tls_only(resource: Json) -> bool:
     document = resource["Properties"]["PolicyDocument"]
     return _resource_policy(document) and any(
@@ -88,12 +93,50 @@ def _takes_resources(action: str) -> bool:
     return action != _CALLING_INSTANCE and bool(_RESOURCES_OF_ACTIONS[service][name])
 
 
+#: Services that act for many accounts by one principal, and name the account that they act for. EC2, Lambda and Pod
+#: Identity take a role for one resource of the own account.
+_FOR_MANY = {"events", "scheduler", "states", "vpc-flow-logs"}
+
+
+def _for_own_account(resource: Json) -> bool:
+    for one in _statements(resource["Properties"]["AssumeRolePolicyDocument"]):
+        services = {name.partition(".")[0] for name in _list(one["Principal"].get("Service", []))}
+        asked = one.get("Condition", {}).get("StringEquals", {})
+        if services & _FOR_MANY and "aws:SourceAccount" not in asked:
+            return False
+    return True
+
+
 def _trusted(resource: Json) -> bool:
     statements = _statements(resource["Properties"]["AssumeRolePolicyDocument"])
     return all(list(one["Principal"]) == ["Service"] for one in statements)
 
 
 DATA = (
+    Check(
+        "file systems are of Lustre",
+        "AWS::FSx::FileSystem",
+        lambda resource: resource["Properties"]["FileSystemType"] == "LUSTRE",
+        (("Properties.FileSystemType", "OPENZFS"),),
+    ),
+    Check(
+        "buckets have lifecycle rules",
+        "AWS::S3::Bucket",
+        _expires,
+        (("Properties.LifecycleConfiguration", {"Rules": []}),),
+    ),
+    Check(
+        "directory buckets have lifecycle rules",
+        "AWS::S3Express::DirectoryBucket",
+        _expires,
+        (("Properties.LifecycleConfiguration", {"Rules": [{"Status": "Disabled"}]}),),
+    ),
+    Check(
+        "queue policies let in no one without a condition",
+        "AWS::SQS::QueuePolicy",
+        lambda resource: _resource_policy(resource["Properties"]["PolicyDocument"]),
+        (("Properties.PolicyDocument.Statement", [_ADMIN]),),
+    ),
     Check(
         "file systems have a customer key and a log, and stay",
         "AWS::FSx::FileSystem",
@@ -117,7 +160,7 @@ DATA = (
         ),
     ),
     Check(
-        "bucket policies ask for TLS, and let in nobody without a condition",
+        "bucket policies ask for TLS, and let in no one without a condition",
         "AWS::S3::BucketPolicy",
         _tls_only,
         (
@@ -144,7 +187,7 @@ DATA = (
         (("Properties.PolicyDocument.Statement", []),),
     ),
     Check(
-        "keys rotate, stay, and serve nobody without a condition",
+        "keys rotate, stay, and serve no one without a condition",
         "AWS::KMS::Key",
         lambda resource: (
             resource.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate")
@@ -177,5 +220,27 @@ DATA = (
         "AWS::IAM::Role",
         _trusted,
         (("Properties.AssumeRolePolicyDocument.Statement.0.Principal", {"AWS": "*"}),),
+    ),
+    Check(
+        "services that act for many accounts take a role for this account only",
+        "AWS::IAM::Role",
+        _for_own_account,
+        (
+            (
+                "Properties.AssumeRolePolicyDocument.Statement",
+                [{"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+            ),
+            (
+                "Properties.AssumeRolePolicyDocument.Statement",
+                [
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Service": ["events.amazonaws.com", "ec2.amazonaws.com"]},
+                        "Action": "sts:AssumeRole",
+                        "Condition": {"StringEquals": {"aws:RequestTag/own": "yes"}},
+                    }
+                ],
+            ),
+        ),
     ),
 )

@@ -50,6 +50,13 @@ def _role_of_pods(resource: Json) -> bool:
     return True
 
 
+def _network_policies(resource: Json) -> bool:
+    properties = resource["Properties"]
+    if properties["AddonName"] != "vpc-cni":
+        return True
+    return bool(json.loads(properties.get("ConfigurationValues", "{}")).get("enableNetworkPolicy") == "true")
+
+
 _CLUSTER, _NETWORK = "AWS::EKS::Cluster", "Properties.ResourcesVpcConfig"
 _TRUST = "Properties.AssumeRolePolicyDocument.Statement.0"
 _PODS = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "pods.eks.amazonaws.com"}}
@@ -98,6 +105,12 @@ KUBERNETES = (
             ("Properties.AccessConfig.AuthenticationMode", "API_AND_CONFIG_MAP"),
             ("Properties.AccessConfig.BootstrapClusterCreatorAdminPermissions", True),
         ),
+    ),
+    Check(
+        "network policies are enforced",
+        "AWS::EKS::Addon",
+        _network_policies,
+        (("Properties", {"AddonName": "vpc-cni", "ConfigurationValues": '{"env": {}}'}),),
     ),
     Check(
         "nodes have a launch template of ours and no SSH",

@@ -6,6 +6,7 @@ from security.checks import Check, Json
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
 _DATA = "Properties.LaunchTemplateData"
+_DESYNC = "routing.http.desync_mitigation_mode"
 
 
 def _template(resource: Json) -> Json:
@@ -52,6 +53,11 @@ def _load_balancer(resource: Json) -> bool:
         settings.get("routing.http.drop_invalid_header_fields.enabled") == "true"
         and settings.get("access_logs.s3.enabled") == "true"
     )
+
+
+def _zones(resource: Json) -> bool:
+    subnets = resource["Properties"]["Subnets"]
+    return isinstance(subnets, list) and len(subnets) > 1
 
 
 def _listener(resource: Json) -> bool:
@@ -132,6 +138,30 @@ MACHINES = (
         "AWS::ElasticLoadBalancingV2::LoadBalancer",
         _load_balancer,
         (("Properties.LoadBalancerAttributes", []),),
+    ),
+    Check(
+        "load balancers do not let requests through that servers read in two ways",
+        "AWS::ElasticLoadBalancingV2::LoadBalancer",
+        lambda resource: _attributes(resource).get(_DESYNC, "defensive") in ("defensive", "strictest"),
+        (("Properties.LoadBalancerAttributes", [{"Key": _DESYNC, "Value": "monitor"}]),),
+    ),
+    Check(
+        "load balancers stand in several subnets",
+        "AWS::ElasticLoadBalancingV2::LoadBalancer",
+        _zones,
+        (("Properties.Subnets", ["subnet-0123456789abcdef0"]),),
+    ),
+    Check(
+        "groups launch by launch templates",
+        "AWS::AutoScaling::AutoScalingGroup",
+        lambda resource: "LaunchTemplate" in resource["Properties"],
+        (("Properties", {"LaunchConfigurationName": "mine"}),),
+    ),
+    Check(
+        "functions in a network stand in several subnets",
+        "AWS::Lambda::Function",
+        lambda resource: len(resource["Properties"].get("VpcConfig", {"SubnetIds": [1, 2]})["SubnetIds"]) > 1,
+        (("Properties.VpcConfig", {"SubnetIds": ["subnet-0123456789abcdef0"]}),),
     ),
     Check(
         "listeners speak TLS 1.2 or 1.3, unless plain HTTP was asked for",

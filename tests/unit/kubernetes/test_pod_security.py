@@ -90,6 +90,25 @@ def test_a_namespace_for_jobs_refuses_what_takes_over_a_node() -> None:
     assert policy["spec"]["ingress"] == [{"from": [{"podSelector": {}}]}], "pods of the same namespace"
 
 
+#: What makes a pod root on its node: the attacks of someone who may edit objects of one namespace.
+HOSTILE: dict[str, dict[str, Any]] = {
+    "privileged": {"containers": [{"securityContext": {"privileged": True}}]},
+    "hostPath": {"containers": [{}], "volumes": [{"name": "root", "hostPath": {"path": "/"}}]},
+    "hostPID": {"containers": [{}], "hostPID": True},
+    "hostNetwork": {"containers": [{}], "hostNetwork": True},
+    "hostIPC": {"containers": [{}], "hostIPC": True},
+    "SYS_ADMIN": {"containers": [{"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]},
+    "hostPort": {"containers": [{"ports": [{"hostPort": 80}]}]},
+}
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+def test_a_pod_that_takes_over_its_node_breaks_the_enforced_level(attack: str) -> None:
+    labels = job_namespace("research")[0]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert list(violations(HOSTILE[attack])) == [attack]
+
+
 def test_the_name_is_checked() -> None:
     with pytest.raises(ConfigError, match="GPU-K8S-001"):
         job_namespace("Research_Team")

@@ -148,9 +148,11 @@ class KubernetesSoftware(ClusterConstruct):
 
 _FUNCTIONS = AcceptedFinding(
     cause="`KubernetesSoftware`: the two functions of CDK that run kubectl and Helm",
-    reason="CDK makes them and chooses their runtimes; CloudFormation calls them one at a time, and sees each failure.",
+    reason="CDK makes them and chooses runtimes, memory and tracing; CloudFormation calls them one at a time, and sees "
+    "each failure.",
     aws_solutions=("L1",),
     nist_hipaa=("LambdaConcurrency", "LambdaDLQ"),
+    serverless=("LambdaDLQ", "LambdaDefaultMemorySize", "LambdaLatestVersion", "LambdaTracing"),
 )
 _FUNCTION_LOGS = AcceptedFinding(
     cause="`KubernetesSoftware`: log groups of the two functions of CDK",
