@@ -61,6 +61,20 @@ def printable_line(text: str) -> str:
     return "".join(one if one.isprintable() else _escaped(one) for one in text)
 
 
+#: A line of findings is shorter, unless it quotes what a stranger wrote.
+_MOST_QUOTED = 1_000
+
+
+def shortened(text: str) -> str:
+    """A text that may quote a long value, without its end.
+
+    Example:
+        >>> shortened("a" * 2_000)[999:]
+        'a… (2,000 characters)'
+    """
+    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}… ({len(text):,} characters)"
+
+
 def _escaped(one: str) -> str:
     code = ord(one)
     # Spaces of other widths are no danger.

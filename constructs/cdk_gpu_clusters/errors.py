@@ -14,7 +14,7 @@ from functools import wraps
 from types import MappingProxyType
 from typing import ParamSpec
 
-from ._untrusted import printable_line
+from ._untrusted import printable_line, shortened
 
 _Parameters = ParamSpec("_Parameters")
 _RULE_ID = re.compile(r"GPU-[A-Z][A-Z0-9]{1,4}-\d{3}")
@@ -57,7 +57,7 @@ class Finding:
 
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path else ""
-        got = f", got {self.got}" if self.got else ""
+        got = f", got {shortened(self.got)}" if self.got else ""
         allowed = f"; allowed: {self.allowed}" if self.allowed else ""
         fix = f"; fix: {self.fix}" if self.fix else ""
         return printable_line(f"{self.id}: {where}{self.cause}{got}{allowed}{fix}")

@@ -71,9 +71,9 @@ def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
 def _print(found: Preflight) -> None:
     from rich.text import Text
 
-    from cdk_gpu_clusters._untrusted import printable
+    from cdk_gpu_clusters._untrusted import printable_line, shortened
     from cdk_gpu_clusters_stacks.preflight.run import format_preflight
 
     console = output.console()
     for outcome, words in format_preflight(found):
-        console.print(Text(outcome, _COLOURS.get(outcome.strip(), "")).append(printable(words), "default"))
+        console.print(Text(outcome, _COLOURS.get(outcome.strip(), "")).append(printable_line(shortened(words)), "default"))

@@ -53,7 +53,7 @@ def main() -> int:
     if given.seed is not None:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
             repeated = [run_case(name, target, given.seed, Path(folder)) for name, target in targets.items()]
-        cases, faults = Counter(targets), [fault for fault in repeated if fault]
+        cases, faults = Counter(list(targets)), [fault for fault in repeated if fault]
     else:
         cases, faults = fuzz(targets, seconds=given.minutes * 60, first_seed=random.randrange(2**40))
     for fault in faults:

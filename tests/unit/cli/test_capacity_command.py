@@ -453,6 +453,16 @@ def test_a_refused_purchase_is_said(account: Account, capsys: pytest.CaptureFixt
     assert "not bought: permission ec2:PurchaseCapacityBlock is missing" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("answer", [{"CapacityReservation": "cr-1"}, {"CapacityReservations": "cr-1"}])
+def test_an_answer_without_a_reservation_may_be_a_purchase(
+    answer: dict[str, Any], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer(account)
+    account.answer("us-east-1", "purchase_capacity_block", answer)
+    assert buy("--yes", "--max-price", "900000") == 1
+    assert "It may have been bought" in capsys.readouterr().err
+
+
 class LostAnswer:
     """EC2, whose answer to a purchase never comes."""
 
