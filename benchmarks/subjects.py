@@ -157,7 +157,9 @@ def _unpack(carrier: str) -> None:
         if manifest is None:
             sys.exit(f"benchmarks: {archive.name} is no npm package")
         target = NODE_MODULES / json.load(manifest)["name"]
-        packed.extractall(target, members=_below("package/", packed), filter="data")
+        # Python before 3.11.4 has no filters (tarfile, "Supporting older Python versions").
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(target, members=_below("package/", packed))
     stamp.touch()
 
 

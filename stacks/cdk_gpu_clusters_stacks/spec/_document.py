@@ -152,8 +152,8 @@ def _decode(raw: bytes, path: Path) -> str | Finding:
 # keeps its line and column. All duplicate keys are found, not only the first. Scalars stay as they were written: a time
 # is text, `012` is not the number 12, and no tag makes an object.
 
-#: Nodes after aliases are followed; a real file has a few thousand. Stops alias bombs.
-_MAX_NODES = 100_000
+#: Nodes after aliases are followed: more than a file of the greatest size has without aliases. Stops alias bombs.
+_MAX_NODES = 40_000
 _MAX_DEPTH = 40
 _TAG = "tag:yaml.org,2002:"
 _DEEP = re.compile(rf"(?:[\[{{]\s*){{{_MAX_DEPTH + 1}}}")
