@@ -31,9 +31,10 @@ _LOG_STREAMS = AcceptedFinding(
     "to its own streams.",
     aws_solutions=("IAM5",),
 )
-# What a node writes has its address in its name (`gpunode.node.Node`), so that no other node can write it. AWS has no key for the bare id of the calling instance, and a stream's name takes no ARN. IAM user guide,
-# "AWS global condition context keys": aws:Ec2InstanceSourcePrivateIPv4, of credentials of an instance role;
-# "IAM policy elements: Variables and tags": variables stand in the resource part of an ARN, too.
+# What a node writes has its address in its name (`gpunode.node.Node`), so that no other node can write it. AWS has no
+# key for the bare id of the calling instance, and a stream's name takes no ARN. IAM user guide, "AWS global condition
+# context keys": aws:Ec2InstanceSourcePrivateIPv4, of credentials of an instance role; "IAM policy elements: Variables
+# and tags": variables stand in the resource part of an ARN, too.
 _ADDRESS = "${aws:Ec2InstanceSourcePrivateIPv4}"
 # Names of the records of the calling node, as a policy has them.
 _OWN_RECORDS = f"i-*/{_ADDRESS}"

@@ -361,9 +361,7 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
     return [
         *_check_text(settings.fleet_name, what="the fleet's name", path="fleet_name"),
         *_check_environment(settings),
-        *chain.from_iterable(
-            _check_user(user) for user in settings.metadata_users
-        ),
+        *chain.from_iterable(_check_user(user) for user in settings.metadata_users),
         *_check_parts(settings),
         *check_files(settings.files),
         *check_watch(settings.watch),

@@ -76,4 +76,5 @@ def _print(found: Preflight) -> None:
 
     console = output.console()
     for outcome, words in format_preflight(found):
-        console.print(Text(outcome, _COLOURS.get(outcome.strip(), "")).append(printable_line(shortened(words)), "default"))
+        line = printable_line(shortened(words))
+        console.print(Text(outcome, _COLOURS.get(outcome.strip(), "")).append(line, "default"))

@@ -498,8 +498,8 @@ class FleetSpec(NodesSpec):
     )
     metadata_users: Annotated[tuple[UserName, ...], AsTuple, updates(Resource.EC2_TEMPLATE)] = Field(
         default=(),
-        description="Users of the nodes, by name or number, who reach the instance metadata service beside root, and so "
-        "have the role of the nodes. `*` for all users.",
+        description="Users of the nodes, by name or number, who reach the instance metadata service beside root, and "
+        "so have the role of the nodes. `*` for all users.",
         examples=[["ubuntu"]],
     )
     checkpoints: Annotated[Name | None, updates(*TEMPLATES)] = Field(
