@@ -335,9 +335,11 @@ def test_existing_checkpoints_need_no_data_stack(synthesize: Synthesize) -> None
     assert "lab-data-checkpoints" not in text
     assert "CHECKPOINT_S3_URI=s3://old-checkpoints/trainers\\n" in text
     assert "CHECKPOINT_EXPRESS_S3_URI=s3://old--use1-az4--x-s3/trainers\\n" in text
-    objects, _, listing, key, express = granted(json.loads(text))
+    objects, folder, _, listing, key, express = granted(json.loads(text))
     assert {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"} <= set(objects["Action"])
     assert "old-checkpoints/trainers/*" in json.dumps(objects["Resource"])
+    assert folder["Action"] == "s3:GetObject", "to ask whether the folder is there"
+    assert json.dumps(folder["Resource"]).endswith(':s3:::old-checkpoints/trainers"]]}')
     assert listing["Condition"] == {"StringLike": {"s3:prefix": "trainers/*"}}
     assert key["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
     assert key["Resource"] == KEY
@@ -349,7 +351,7 @@ def test_existing_checkpoints_without_key_and_express_grant_the_bucket_only(synt
     text = synthesize(existing_checkpoints("bucket_name: old-checkpoints"))["lab-fleet-trainers"]
     objects, *others = granted(json.loads(text))
     assert "s3:PutObject" in objects["Action"]
-    assert [one["Action"] for one in others] == ["s3:GetBucketLocation", "s3:ListBucket"]
+    assert [one["Action"] for one in others] == ["s3:GetObject", "s3:GetBucketLocation", "s3:ListBucket"]
     assert "CHECKPOINT_EXPRESS" not in text
 
 
