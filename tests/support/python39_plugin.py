@@ -2,7 +2,8 @@
 
 The library itself does not import there, so that its two packages above `gpunode` are given without their code. A test
 file belongs to the node software if it imports that package and nothing else of the library. Tests over the samples of
-real tools need PyYAML, which has no pure form, and stay on the library's Python.
+real tools need PyYAML, which has no pure form, and stay on the library's Python. So do simulations, which are long and
+use no more of Python than the tests beside them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 _LIBRARY = Path(__file__).resolve().parents[2] / "constructs" / "cdk_gpu_clusters"
 _IMPORT = re.compile(r"^(?:from|import) (cdk_gpu_clusters[\w.]*)", re.MULTILINE)
@@ -34,3 +37,10 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     imported = _IMPORT.findall(text)
     ours = [name for name in imported if f"{name}.".startswith(f"{_NODE_SOFTWARE}.")]
     return None if ours and ours == imported and not _SAMPLES.search(text) else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out simulations."""
+    left_out = [one for one in items if one.get_closest_marker("simulation")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [one for one in items if one not in left_out]

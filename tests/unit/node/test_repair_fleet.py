@@ -24,6 +24,7 @@ from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 from cdk_gpu_clusters.node.gpunode.watch.response import Response, ResponseOutcome
 from orchestrators import Willing
 
+pytestmark = pytest.mark.simulation
 NODES, HOUR = 1_000, 3600.0
 START = 1_800_000_000.0 // HOUR * HOUR - 600
 POLL_SECONDS, BOOT_SECONDS = 10.0, 300.0

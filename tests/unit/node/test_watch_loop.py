@@ -47,6 +47,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
     return Watched(tmp_path)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("plant", "actions"),
     [
@@ -71,6 +72,7 @@ def test_a_thousand_polls_act_once_for_one_fault_and_never_without(
     assert [state for state, _ in watched.told.of("action")] == ["ok"] * actions
 
 
+@pytest.mark.simulation
 def test_ten_thousand_healthy_polls_with_what_people_do_repair_nothing(watched: Watched) -> None:
     """Slow tools, garbled answers, resets and reloads by users, changes of MIG: each lasts less than a minute."""
     chance = random.Random(7)
