@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from cdk_gpu_clusters._untrusted import printable
+from cdk_gpu_clusters._untrusted import printable, shortened
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,7 +84,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         justify: Literal["left", "right"] = "right" if column in right else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=not index)
     for row in rows:
-        table.add_row(*map(printable, row))
+        table.add_row(*(printable(shortened(cell)) for cell in row))
     printer = console()
     if printer.is_terminal:
         printer.print(table)

@@ -21,7 +21,7 @@ from moto import mock_aws
 
 from cdk_gpu_clusters.catalogue.instances import instance_type
 from cdk_gpu_clusters.rules.capacity_checks import check_block_request
-from cdk_gpu_clusters_stacks.cli import capacity
+from cdk_gpu_clusters_stacks.cli import capacity, output
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.offers import (
     LONGEST_INTERVAL_SECONDS,
@@ -451,6 +451,11 @@ def test_a_refused_purchase_is_said(account: Account, capsys: pytest.CaptureFixt
     account.answer("us-east-1", "purchase_capacity_block", "UnauthorizedOperation")
     assert buy("--yes", "--max-price", "9") == 1
     assert "not bought: permission ec2:PurchaseCapacityBlock is missing" in capsys.readouterr().err
+
+
+def test_a_long_value_of_an_answer_is_shortened_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    output.write_table(["zone"], [["x" * 40_000]])
+    assert len(capsys.readouterr().out) < 2_000
 
 
 @pytest.mark.parametrize("answer", [{"CapacityReservation": "cr-1"}, {"CapacityReservations": "cr-1"}])
