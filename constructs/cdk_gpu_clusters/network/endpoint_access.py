@@ -111,8 +111,9 @@ class EndpointAccess:
             organization = {f"aws:{kind}OrgID": self.organization_id for kind in ("Principal", "Resource")}
             yield _allow("OwnOrganization", "*", "*", StringEquals=organization)
         if service == "ec2":
-            # IAM user guide, "AWS global condition context keys", aws:ResourceAccount: this action, by which the driver
-            # of EBS makes volumes, does not have the key. A volume is always made in the own account.
+            # posit-dev/ptd (package aws, SupportsGlobalResourceCondition) lists the actions that have no
+            # aws:ResourceAccount by the IAM user guide, "AWS global condition context keys"; the guide itself was not
+            # opened. The driver of EBS makes volumes by this one, which are always of the caller's account.
             yield _allow("MakeVolumes", "ec2:CreateVolume", "*", StringEquals=self._own(place, "Principal"))
         if service in _ECR:
             yield _allow("PullImages", list(_PULL), "*", StringEquals=self._own(place, "Principal"))
