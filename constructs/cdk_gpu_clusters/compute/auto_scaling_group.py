@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -38,6 +38,7 @@ class GroupParts:
 
     Attributes:
         name_tag: Tag `Name` of the group and its nodes, unless you set another.
+        own_tags: Tags of the group alone.
         launch_template_id: Template of the nodes.
         launch_template_version: Its newest version.
         subnet_ids: Where the nodes stand.
@@ -72,6 +73,7 @@ class GroupParts:
     target_group_arns: Sequence[str] = ()
     segment: Sequence[str] = ()
     reservation_group_arn: str | None = None
+    own_tags: Mapping[str, str] = field(default_factory=dict)
 
 
 def group_arn_of(stack: cdk.Stack, logical_id: str) -> str:
@@ -128,7 +130,10 @@ def group_resource(parts: GroupParts) -> Resource:
         "InstanceMaintenancePolicy": (
             {"MinHealthyPercentage": 0, "MaxHealthyPercentage": 100} if parts.terminates_before_launch else None
         ),
-        "Tags": [{"Key": "Name", "Value": parts.name_tag, "PropagateAtLaunch": True}],
+        "Tags": [
+            {"Key": "Name", "Value": parts.name_tag, "PropagateAtLaunch": True},
+            *({"Key": key, "Value": value, "PropagateAtLaunch": False} for key, value in parts.own_tags.items()),
+        ],
     }
     return {"Type": "AWS::AutoScaling::AutoScalingGroup", "Properties": properties}
 

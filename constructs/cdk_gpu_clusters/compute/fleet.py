@@ -18,6 +18,7 @@ from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import FleetAlarms, alarm_names, inspection_seconds
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, update_policy
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet, LaunchedFleet
+from cdk_gpu_clusters.compute.fleet_jobs import grant_statements, job_tags, user_statements
 from cdk_gpu_clusters.compute.fleet_mounts import join_stores
 from cdk_gpu_clusters.compute.fleet_network import host_groups, id_of, join_fabric, new_egress_dependency
 from cdk_gpu_clusters.compute.fleet_props import GpuFleetProps, check_keywords
@@ -25,6 +26,8 @@ from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, 
 from cdk_gpu_clusters.compute.fleet_resources import (
     BLOCKS,
     GROUP,
+    JOB_REQUEST,
+    JOBS,
     TEMPLATE,
     FleetParts,
     define_fleet,
@@ -174,7 +177,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             ),
             launch_template=launch_template,
             role_name=self.role.role_name,
-            logging=logging_statements(self, self.log_group),
+            logging=logging_statements(self, self.log_group, runs_jobs=plan.runs_jobs),
             log_key_arn=None if log_key is None else log_key.key_arn,
             evidence=[] if evidence is None else evidence.statements(),
             alarms=alarms,
@@ -184,7 +187,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         if (updates := update_policy(parts.group)) is not None:
             self.cfn_auto_scaling_group.cfn_options.update_policy = updates
         self._read_node_anew()
-        accept_records(defined.scope, self.log_group, evidence)
+        accept_records(defined.scope, self.log_group, evidence, runs_jobs=plan.runs_jobs)
         self._wait_for_prerequisites(options.get("role"))
         self.alarms: FleetAlarms | None = None
         if alarms is not None:
@@ -221,6 +224,28 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
 
     def grant_read_write(self, bucket: s3.IBucket, *, prefix: str = "") -> iam.Grant:
         return self._before_nodes(super().grant_read_write(bucket, prefix=prefix))
+
+    def grant_run_jobs(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let someone run, follow and stop jobs on this fleet by the command `gpu-clusters run`, and no more.
+
+        Their jobs run as the user `gpu-job` of the nodes, without a right in AWS unless `metadata_users` has that user.
+
+        Args:
+            grantee: A role, a user or a group.
+
+        Raises:
+            ValueError: If the nodes run model servers: they take no jobs.
+        """
+        if not self.plan.runs_jobs:
+            raise ValueError(f"{path_of(self)} runs model servers: its nodes take no jobs")
+        statements = user_statements(
+            self,
+            document_name=str(self._defined.resource(JOBS).ref),
+            parameter_name=str(self._defined.resource(JOB_REQUEST).ref),
+            group_name=self.fleet_name,
+            log_group_name=self.log_group.log_group_name,
+        )
+        return grant_statements(grantee, statements)
 
     def _before_nodes(self, grant: iam.Grant) -> iam.Grant:
         grant_before(self.role, self.cfn_auto_scaling_group)
@@ -267,6 +292,13 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             target_group_arns=[group.target_group_arn for group in target_groups],
             segment=[one.value for one in terms.segment],
             reservation_group_arn=terms.reservation_group_arn,
+            own_tags=job_tags(
+                document_name=ref(JOBS),
+                parameter_name=ref(JOB_REQUEST),
+                log_group_name=self.log_group.log_group_name,
+            )
+            if self.plan.runs_jobs
+            else {},
         )
 
     def _admit_health_checks(self, watch: NodeWatch | None) -> None:

@@ -15,9 +15,10 @@ from cdk_gpu_clusters._cdk import (
     path_in_stack,
     stack_of,
 )
-from cdk_gpu_clusters._template import Resource, Resources, att, logical_id, ref
+from cdk_gpu_clusters._template import Resource, Resources, allow, att, logical_id, ref
 from cdk_gpu_clusters.compute.alarms import fleet_alarms
 from cdk_gpu_clusters.compute.auto_scaling_group import LAUNCH_EVENTS, GroupParts, group_arn_of, group_resource
+from cdk_gpu_clusters.compute.fleet_jobs import job_document, job_parameter, parameter_arn
 from cdk_gpu_clusters.compute.launch_stop import launch_alarm_name
 from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS
 from cdk_gpu_clusters.compute.node_role import (
@@ -44,6 +45,7 @@ from cdk_gpu_clusters.rules.fleet import AlarmSettings
 BLOCKS = "Blocks/Resource"
 PROFILE, TEMPLATE = "InstanceProfile/Resource", "LaunchTemplate/Resource"
 GROUP, PERMISSIONS = "Resource", "NodePermissions/Resource"
+JOBS, JOB_REQUEST = "Jobs/Resource", "JobRequest/Resource"
 
 # Of the 128 characters of a resource group's name, beside the 36 of its stack's UUID (registry schema, Name).
 _LONGEST_NAME = 80
@@ -116,6 +118,7 @@ def fleet_resources(fleet: ClusterConstruct, parts: FleetParts) -> Resources:
         logging=parts.logging,
         role_name=parts.role_name,
         evidence=parts.evidence,
+        jobs=[allow(parameter_arn(fleet, ref(JOB_REQUEST)), "ssm:GetParameter")] if parts.plan.runs_jobs else [],
     )
     reconcile = _reconcile(fleet, parts)
     watched = {} if parts.alarms is None else _alarms(fleet, parts, parts.alarms)
@@ -126,6 +129,7 @@ def fleet_resources(fleet: ClusterConstruct, parts: FleetParts) -> Resources:
         # Its nodes complete their hooks while CloudFormation makes it, and while it deletes it.
         GROUP: {**group_resource(parts.group), "DependsOn": before},
         PERMISSIONS: permissions,
+        **({JOBS: job_document(), JOB_REQUEST: job_parameter()} if parts.plan.runs_jobs else {}),
         **({BLOCKS: _block_group(fleet)} if parts.terms.blocks else {}),
         **_with_shared(fleet, parts, {**reconcile, **watched}),
     }

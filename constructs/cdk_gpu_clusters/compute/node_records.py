@@ -41,6 +41,8 @@ _OWN_RECORDS = f"i-*/{_ADDRESS}"
 _OWN_STREAMS = (_OWN_RECORDS, f"{_OWN_RECORDS}/metrics")
 # Empty streams that nodes count their repairs and replacements by (`gpunode.slots`).
 _SLOTS = ("repairs/*", "replaced/*")
+# What a node says of the jobs of users, and what its ranks print (`gpunode.fleet_jobs.board`). It only reads the files.
+_OWN_JOBS, _FILES = f"jobs/*/{_OWN_RECORDS}", "jobs/*/files"
 # CloudWatch Logs user guide, "Encrypt log data in CloudWatch Logs using AWS KMS".
 _ACTIONS = ("kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*")
 
@@ -89,32 +91,39 @@ def encrypt_logs(scope: Construct, encryption_key: kms.IKey) -> None:
     )
 
 
-def logging_statements(scope: Construct, log_group: logs.ILogGroup) -> list[dict[str, Any]]:
+def logging_statements(scope: Construct, log_group: logs.ILogGroup, *, runs_jobs: bool = False) -> list[dict[str, Any]]:
     """What lets a node write its own streams in a log group, and take slots.
 
     Args:
         scope: Construct of the nodes.
         log_group: Their log group.
+        runs_jobs: Whether users start jobs on the nodes by the log group.
     """
-    own, slots = _streams(scope, log_group, _OWN_STREAMS), _streams(scope, log_group, _SLOTS)
+    own = (*_OWN_STREAMS, *((_OWN_JOBS,) if runs_jobs else ()))
+    reads = [allow(_streams(scope, log_group, [_FILES]), "logs:GetLogEvents")] if runs_jobs else []
     return [
-        allow(own, "logs:CreateLogStream", "logs:PutLogEvents"),
-        allow(slots, "logs:CreateLogStream"),
+        allow(_streams(scope, log_group, own), "logs:CreateLogStream", "logs:PutLogEvents"),
+        allow(_streams(scope, log_group, _SLOTS), "logs:CreateLogStream"),
         allow(log_group.log_group_arn, "logs:DescribeLogStreams"),
+        *reads,
     ]
 
 
-def accept_records(policy: IConstruct, log_group: logs.ILogGroup, evidence: NodeEvidence | None) -> None:
+def accept_records(
+    policy: IConstruct, log_group: logs.ILogGroup, evidence: NodeEvidence | None, *, runs_jobs: bool = False
+) -> None:
     """Accept what policy packs find in the statements on logs and evidence.
 
     Args:
         policy: The policy, or a construct above it.
         log_group: Log group of the nodes.
         evidence: Where they leave evidence, if anywhere.
+        runs_jobs: Whether users start jobs on the nodes by the log group.
     """
     # The group is resolved once: each message to CDK costs time.
     group = named_resource(policy, _group_arn(policy, log_group))
-    names = (name.replace("${", "<").replace("}", ">") for name in (*_OWN_STREAMS, *_SLOTS))
+    jobs = (_OWN_JOBS, _FILES) if runs_jobs else ()
+    names = (name.replace("${", "<").replace("}", ">") for name in (*_OWN_STREAMS, *_SLOTS, *jobs))
     _LOG_STREAMS.at(policy, *(f"{group}:log-stream:{name}" for name in names))
     if evidence is not None:
         evidence.accept_at(policy)

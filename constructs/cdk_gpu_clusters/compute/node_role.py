@@ -82,7 +82,12 @@ def profile_resource(role_name: str) -> Resource:
 
 
 def permissions_resource(
-    *, group_arn: str, logging: Sequence[Mapping[str, Any]], role_name: str, evidence: Sequence[Mapping[str, Any]] = ()
+    *,
+    group_arn: str,
+    logging: Sequence[Mapping[str, Any]],
+    role_name: str,
+    evidence: Sequence[Mapping[str, Any]] = (),
+    jobs: Sequence[Mapping[str, Any]] = (),
 ) -> Resource:
     """What lets the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
 
@@ -94,12 +99,14 @@ def permissions_resource(
         logging: What lets its nodes log.
         role_name: Role of the nodes.
         evidence: What lets its nodes leave evidence.
+        jobs: What lets its nodes read which job they run.
     """
     statements = [
         allow(group_arn, *_OWN_GROUP),
         allow("*", *_PEERS),
         *logging,
         *evidence,
+        *jobs,
     ]
     policy = managed_policy(role_name, statements)
     # What earlier templates have: without these, CloudFormation would replace a policy in use.

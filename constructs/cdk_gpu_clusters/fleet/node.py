@@ -95,6 +95,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         inspection_seconds=node.inspection_seconds,
         replacements_per_hour=_REPLACEMENTS_PER_HOUR if profile.has_node_group else 0,
         watch=node.watch,
+        runs_jobs=plan.runs_jobs,
         metadata_users=() if "*" in node.metadata_users else ("root", *node.metadata_users),
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,

@@ -206,6 +206,11 @@ class FleetPlan:
         return sum(disk.count for disk in self.instance_type.local_disks)
 
     @property
+    def runs_jobs(self) -> bool:
+        """Whether users may start jobs on all nodes at once: elsewhere an orchestrator does, or model servers run."""
+        return self.request.profile.runs_model_servers and not self.request.serves_models
+
+    @property
     def keeps_size(self) -> bool:
         """Whether the group has all its nodes while it has any: on a block, or with a fixed size."""
         return self.terms.kind.is_block or self.request.minimum == self.request.maximum

@@ -288,6 +288,7 @@ class NodeSettings:
         checkpoint_environment: Where jobs keep checkpoints, from `checkpoint_environment`, for every login session.
         watch: How the node is watched, and how its end is prepared.
         watch_drain: Whether the node watches for termination and Spot notices.
+        runs_jobs: Whether users start jobs on it by the log group.
         metadata_users: Users who reach the instance metadata service, by name or number; empty for all.
         user_parts: The user's own parts, which run after the library's. The node is ready only when they are done, and
             fails if one of their scripts fails.
@@ -324,6 +325,7 @@ class NodeSettings:
     checkpoint_environment: Mapping[str, str] = field(default_factory=dict)
     watch: NodeWatch = field(default_factory=NodeWatch)
     watch_drain: bool = True
+    runs_jobs: bool = False
     metadata_users: tuple[str, ...] = ()
     user_parts: tuple[UserDataPart, ...] = ()
     files: tuple[NodeFile, ...] = ()

@@ -61,6 +61,9 @@ LATE_FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-node-watch.service": (f"{_UNITS}/gpu-node-watch.service", 0o644),
     "files/gpu-node-ship.service": (f"{_UNITS}/gpu-node-ship.service", 0o644),
     "files/gpu-node-ship.timer": (f"{_UNITS}/gpu-node-ship.timer", 0o644),
+    "files/gpu-node-jobs.service": (f"{_UNITS}/gpu-node-jobs.service", 0o644),
+    "files/gpu-job@.service": (f"{_UNITS}/gpu-job@.service", 0o644),
+    "files/gpu-job-user.conf": ("/etc/sysusers.d/gpu-job.conf", 0o644),
 }
 
 _PACKAGE = Path(__file__).with_name("gpunode")

@@ -47,7 +47,7 @@ _BOUNDARY = "gpu-cluster-node"
 #: 22.4.2).
 _MERGE = "list(append)+dict(no_replace,recurse_list)+str()"
 
-_SOFTWARE, _BOOT, _DRAIN = "gpu-software", "gpu-node-boot", "gpu-node-drain"
+_SOFTWARE, _BOOT, _DRAIN, _JOBS = "gpu-software", "gpu-node-boot", "gpu-node-drain", "gpu-node-jobs"
 #: What runs on every node.
 _UNITS = (_BOOT, _DRAIN, "gpu-node-watch", "gpu-node-ship.timer")
 #: A boothook runs at every boot; this marks the first. cloud-init keeps the folder for each instance.
@@ -220,6 +220,7 @@ def _start_script(settings: NodeSettings) -> str:
     early += ["gpu-scratch"] if settings.scratch is not None else []
     early += ["gpu-lustre"] if settings.mounts else []
     units = [unit for unit in _UNITS if unit != _DRAIN or settings.watch_drain]
+    units += [_JOBS] if settings.runs_jobs else []
     lines = [
         "#!/bin/sh",
         # Everything below needs it. It reports its own failure, and must not try again.

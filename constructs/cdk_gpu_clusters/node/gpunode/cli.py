@@ -13,11 +13,13 @@ from typing import NoReturn
 from . import jobs, nvml, paths
 from .boot.boot import boot
 from .boot.stages import stages_of
+from .checkpoints import add_resume
 from .checks.verify import as_json, as_table, checks_of, verify, worst
 from .cores import keep_off_job_cores
 from .cuda import add_cuda
 from .drain import watch_for_end
 from .events import Events
+from .fleet_jobs.command import add_job
 from .lustre import add_lustre_efa
 from .metrics.collect import measure
 from .node import AwsError, Node, this_node
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = commands.add_parser("ship", help="send recorded events and metrics to CloudWatch Logs")
     command.add_argument("--measure", action="store_true", help="measure this node first, as `metrics` does")
     command.set_defaults(run=_ship)
-    for add in (add_status, add_peers, add_run, add_nccl_test, add_lustre_efa, add_cuda):
+    for add in (add_status, add_peers, add_run, add_resume, add_job, add_nccl_test, add_lustre_efa, add_cuda):
         add(commands)
     given = parser.parse_args(arguments)
     return int(given.run(given))

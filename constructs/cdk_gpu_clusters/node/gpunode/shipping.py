@@ -128,14 +128,19 @@ def _event(line: str) -> dict[str, Any]:
 def _put_or_drop(node: Node, group: str, stream: str, events: list[dict[str, Any]]) -> None:
     """Send them. Those that AWS will never accept are dropped and counted, or they would block all others."""
     try:
-        _put(node, group, stream, events)
+        put_events(node, group, stream, events)
     except AwsError as fault:
         if "InvalidParameter" not in str(fault):
             raise
         spool.keep("events", spool.lost(len(events), str(fault)))
 
 
-def _put(node: Node, group: str, stream: str, events: list[dict[str, Any]]) -> None:
+def put_events(node: Node, group: str, stream: str, events: list[dict[str, Any]]) -> None:
+    """Send events to a log stream in one call. The stream is created if it does not exist.
+
+    Raises:
+        AwsError: If AWS does not accept them.
+    """
     where = ("--log-group-name", group, "--log-stream-name", stream)
     # In memory: the disk may be full.
     with tempfile.NamedTemporaryFile("w", suffix=".json", dir=paths.run_folder(), encoding="utf-8") as file:

@@ -85,6 +85,8 @@ fetch
 if [[ -n ${GPU_LAUNCH_HOOK:-} ]]; then ask_group & fi
 tar -xf "$ARCHIVE" -C "$ROOT/"
 rm -f "$ARCHIVE"
+# The user of jobs, before units that may name it; where it is missing, only jobs fail.
+if [[ -z $ROOT ]]; then systemd-sysusers gpu-job.conf || true; fi
 SAID=$("$ROOT/usr/local/bin/gpunode" --help 2>&1) || fail "${SAID##*$'\n'}"
 trap - EXIT
 event software ok "$OBJECT" "$SECONDS"

@@ -1,0 +1,143 @@
+"""The board of a job in the log group of this node's fleet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from ..lifecycle import membership
+from ..node import AwsError, Node
+from .board import JOBS, Board, read_board
+from .request import JobRequest, read_files, read_request
+
+#: Tag of the group that names the fleet's parameter; the role of the node may read that one and no other.
+PARAMETER_TAG = "gpu-clusters:job-parameter"
+_TIMEOUT_SECONDS = 20
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 900, 5
+
+Answer = TypeVar("Answer")
+
+
+class LoggedPosts:
+    """Reads and writes the board of one job.
+
+    Args:
+        node: This node.
+        job_id: The job.
+    """
+
+    def __init__(self, node: Node, job_id: str) -> None:
+        self._node, self.job_id = node, job_id
+        self._last: Board | None = None
+
+    def read(self) -> Board:
+        """What is on it; the last known state if AWS does not answer now.
+
+        Raises:
+            AwsError: If AWS has not answered yet.
+        """
+        try:
+            self._last = read_board(self.job_id, _streams(self._node, f"{JOBS}/{self.job_id}/"))
+        except AwsError:
+            if self._last is None:
+                raise
+        return self._last
+
+    def post(self, name: str) -> bool:
+        """Add a stream that ends in the name of this node; whether it was not there yet.
+
+        Raises:
+            AwsError: If AWS refuses, or has not answered for a quarter of an hour.
+        """
+        stream = f"{JOBS}/{self.job_id}/{name}/{self._node.stream_name}"
+        return _patiently(lambda: self._create(stream))
+
+    def _create(self, stream: str) -> bool:
+        where = ("--log-group-name", self._node.settings.text("log_group"), "--log-stream-name", stream)
+        try:
+            self._node.aws.call("logs", "create-log-stream", *where, timeout_seconds=_TIMEOUT_SECONDS)
+        except AwsError as fault:
+            if "ResourceAlreadyExists" in str(fault):
+                return False
+            raise
+        return True
+
+    def is_stopped(self) -> bool:
+        """Whether the user wants the job to end, or another one instead."""
+        request = _patiently(lambda: current_request(self._node))
+        return request is None or request.job_id != self.job_id or request.is_stopped
+
+    def files(self, request: JobRequest) -> bytes | None:
+        """The files of the job; None while they are incomplete.
+
+        Raises:
+            RequestError: If they are not those of the request.
+            AwsError: If AWS refuses or does not answer.
+        """
+        if not request.pieces:
+            return b""
+        group, stream = self._node.settings.text("log_group"), f"{JOBS}/{self.job_id}/files"
+        where = ("--log-group-name", group, "--log-stream-name", stream, "--start-from-head")
+        found: list[str] = []
+        token = ""
+        while True:
+            more = ("--next-token", token) if token else ()
+            answer = self._node.aws.call("logs", "get-log-events", *where, *more) or {}
+            found += [str(one["message"]) for one in answer.get("events", [])]
+            # GetLogEvents: at the end of the stream, the token that was given comes back.
+            if token == answer.get("nextForwardToken", token):
+                return read_files(request, found)
+            token = str(answer["nextForwardToken"])
+
+
+def _patiently(call: Callable[[], Answer]) -> Answer:
+    """Call again while AWS does not answer: the ranks go on meanwhile."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        fault = _fault_of(call, answer := [])
+        if fault is None:
+            return answer[0]
+        if time.monotonic() >= until:
+            raise fault
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _fault_of(call: Callable[[], Answer], answer: list[Answer]) -> AwsError | None:
+    try:
+        answer.append(call())
+    except AwsError as fault:
+        return fault
+    return None
+
+
+def current_request(node: Node) -> JobRequest | None:
+    """The newest job of the fleet; None before the first, and where users start none.
+
+    Raises:
+        RequestError: If it is damaged.
+        AwsError: If AWS refuses or does not answer.
+    """
+    name = _parameter(node)
+    if not name:
+        return None
+    answer = node.aws.call("ssm", "get-parameter", "--name", name, timeout_seconds=_TIMEOUT_SECONDS)
+    try:
+        return read_request(str(answer["Parameter"]["Value"]))
+    except (KeyError, TypeError) as fault:
+        raise AwsError(f"get-parameter: unexpected answer: {str(answer)[:200]}") from fault
+
+
+def _parameter(node: Node) -> str:
+    """Name of the fleet's parameter, from a tag of its group; empty for a fleet that runs no jobs of users."""
+    group = membership(node).group
+    query = f"AutoScalingGroups[0].Tags[?Key=='{PARAMETER_TAG}'].Value | [0]"
+    where = ("--auto-scaling-group-names", group, "--query", query)
+    return str(node.aws.call("autoscaling", "describe-auto-scaling-groups", *where) or "") if group else ""
+
+
+def _streams(node: Node, prefix: str) -> Mapping[str, float]:
+    group = node.settings.text("log_group")
+    where = ("--log-group-name", group, "--log-stream-name-prefix", prefix)
+    answer = node.aws.call("logs", "describe-log-streams", *where, timeout_seconds=_TIMEOUT_SECONDS) or {}
+    return {str(one["logStreamName"]): float(one.get("creationTime", 0)) for one in answer.get("logStreams", [])}
