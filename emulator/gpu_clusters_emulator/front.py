@@ -9,6 +9,7 @@ from typing import Any
 
 from . import events, fleets, permissions
 from .api import SIGNED_NAMES, Answer, Request, answer, denial
+from .api.ssm import take_commands
 from .clock import format_time, parse_time
 from .engine import Engine
 from .faults import ApiError
@@ -103,6 +104,7 @@ _CONTROLS: Mapping[str, Callable[[World, Json], Any]] = {
         "outages": world.outages,
     },
     "GET resources": lambda world, _: [resource.document() for resource in world.resources.values()],
+    "POST commands": take_commands,
     "POST clock": lambda world, sent: move_clock(world, parse_time(sent["to"])),
     "POST events": events.emit,
     "POST health": lambda world, sent: fleets.set_answering(world, sent["instance_id"], answers=sent["answers"]),

@@ -244,6 +244,7 @@ class World:
         self.logged: list[Json] = []
         self.lost: list[Json] = []
         self.outages: list[Json] = []
+        self.commands: list[Json] = []
         self.clock = Clock()
         self.account = "123456789012"
         self.region = "us-east-1"

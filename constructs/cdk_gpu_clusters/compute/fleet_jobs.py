@@ -20,11 +20,13 @@ from constructs import IConstruct
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import arn_of
 from cdk_gpu_clusters._template import Resource, allow
-from cdk_gpu_clusters.node.gpunode.fleet_jobs.posts import PARAMETER_TAG
-from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import NO_REQUEST
+from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import (
+    DOCUMENT_TAG,
+    LOG_GROUP_TAG,
+    NO_REQUEST,
+    PARAMETER_TAG,
+)
 
-#: Tags of the Auto Scaling group, by which the command finds what belongs to a fleet.
-DOCUMENT_TAG, LOG_GROUP_TAG = "gpu-clusters:job-document", "gpu-clusters:log-group"
 _SECONDS = 120
 _PARAMETER_READS = ("ssm:GetParameter", "ssm:GetParameterHistory")
 # The files of a job, whose digest is in its request (`gpunode.fleet_jobs.board`).

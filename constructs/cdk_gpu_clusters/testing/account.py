@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from threading import Lock
@@ -118,6 +118,20 @@ class EmulatedAccount(ABC):
     def history(self) -> Json:
         """Events, deliveries to targets, executions of state machines, and denied calls so far."""
         found: Json = self._control("GET", "history")
+        return found
+
+    def take_commands(self, instance_id: str, reports: Sequence[Mapping[str, Any]] = ()) -> list[Json]:
+        """What the agent of Systems Manager does on an instance: report, and take the commands that wait for it.
+
+        Args:
+            instance_id: The instance.
+            reports: What came of earlier commands: `command_id`, `status` and `output`.
+
+        Returns:
+            Commands, each with its `command_id` and its `script`.
+        """
+        sent = {"instance_id": instance_id, "reports": list(reports)}
+        found: list[Json] = self._control("POST", "commands", sent)
         return found
 
     @property

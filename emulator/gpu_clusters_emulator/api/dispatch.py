@@ -16,7 +16,7 @@ from ..faults import ApiError
 from ..permissions import authorize
 from ..service_shapes import call_messages
 from ..world import Caller, Json, World
-from . import autoscaling, ec2, eks, elbv2, fsx, resource_groups
+from . import autoscaling, ec2, eks, elbv2, fsx, resource_groups, ssm
 from .protocols import (
     as_input,
     as_result,
@@ -39,6 +39,7 @@ _MODULES: Mapping[str, ModuleType] = {
     "elbv2": elbv2,
     "fsx": fsx,
     "resource-groups": resource_groups,
+    "ssm": ssm,
 }
 #: Services as requests are signed for them, and as botocore names them.
 SIGNED_NAMES = {
@@ -47,6 +48,7 @@ SIGNED_NAMES = {
     "eks": "eks",
     "elasticloadbalancing": "elbv2",
     "fsx": "fsx",
+    "ssm": "ssm",
 }
 _WITHOUT_ENGINE = ("fsx",)
 _REST = ("eks",)

@@ -6,6 +6,7 @@ from .. import fleets, provisioning
 from ..clock import parse_time
 from ..faults import ApiError
 from ..models.reservations import reservation_faults
+from ..permissions import private_address
 from ..reservations import Reservation
 from ..world import Instance, Json, Resource, Type, World, reservation_of
 
@@ -69,6 +70,7 @@ def describe_instances(world: World, params: Json) -> Json:
             "InstanceType": one.instance_type,
             "Placement": {"AvailabilityZone": one.availability_zone},
             "State": {"Code": 16, "Name": "running"},
+            "PrivateIpAddress": private_address(one.id),
             "Tags": [{"Key": "aws:autoscaling:groupName", "Value": group.name}],
             **({"CapacityReservationId": one.reservation_id} if one.reservation_id else {}),
         }

@@ -19,6 +19,7 @@ COMMANDS = {
     "capacity": "Search, wait for and buy Capacity Blocks.",
     "catalogue": "List, filter and compare instance types.",
     "init": "Write a first cluster file, from flags or questions.",
+    "jobs": "List, follow and stop the jobs of a fleet.",
     "lint": "Look at CloudFormation templates with the GPU rules.",
     "manifests": "Write what a cluster on EKS needs inside Kubernetes.",
     "mig": "List MIG profiles; pack MIG instances onto the fewest GPUs.",
@@ -26,6 +27,7 @@ COMMANDS = {
     "plan": "Show what a cluster file makes and costs, before it is made.",
     "preflight": "Check that an account can take a cluster.",
     "report": "Draw a cluster file on one page.",
+    "run": "Run a job on all nodes of a fleet, and follow it.",
     "schema": "Print the JSON Schema of the cluster file.",
 }
 

@@ -101,17 +101,24 @@ class Fleet:
         account: Account that it is in.
         stack_name: Its stack.
         assets: Bucket and key of each of its files in S3.
+
+    Attributes:
+        booted: Its instances that are nodes.
     """
 
     def __init__(self, account: Emulator, stack_name: str, assets: list[dict[str, str]]) -> None:
         self._account, self.stack_name = account, stack_name
         self._assets = assets
+        self.booted: set[str] = set()
         self._scaling = account.client("autoscaling")
 
     def launching(self) -> str:
-        """The instance that waits for its launching hook, which no node group has."""
+        """The instance that waits for its launching hook, which no node group has; of several, one that is no node."""
         awaited = "InService" if self.node_group() else "Pending:Wait"
-        (instance,) = [key for key, state in self.states().items() if state == awaited]
+        waiting = [key for key, state in self.states().items() if state == awaited]
+        if len(waiting) > 1:
+            waiting = [key for key in waiting if key not in self.booted][:1]
+        (instance,) = waiting
         return instance
 
     def node_group(self) -> dict[str, Any]:
@@ -160,11 +167,23 @@ class Fleet:
 
     def abandon(self) -> None:
         """What a node does whose boot fails, without booting it."""
+        self._complete("node-ready", self.launching(), "ABANDON")
+
+    def lose(self, instance_id: str) -> None:
+        """Let EC2 find a host faulty, so that the group replaces its instance without a word to it."""
+        self._scaling.set_instance_health(InstanceId=instance_id, HealthStatus="Unhealthy")
+        self._complete("node-drain", instance_id, "CONTINUE")
+
+    def take_commands(self, instance_id: str, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What the agent of Systems Manager on an instance does: report, and take what is to run."""
+        return self._account.take_commands(instance_id, reports)
+
+    def _complete(self, hook: str, instance_id: str, result: str) -> None:
         self._scaling.complete_lifecycle_action(
             AutoScalingGroupName=self._group()["AutoScalingGroupName"],
-            LifecycleHookName="node-ready",
-            InstanceId=self.launching(),
-            LifecycleActionResult="ABANDON",
+            LifecycleHookName=hook,
+            InstanceId=instance_id,
+            LifecycleActionResult=result,
         )
 
     def user_data(self) -> str:

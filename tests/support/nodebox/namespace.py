@@ -38,6 +38,34 @@ class NetworkNamespace:
         """From now on, packets to this address go out and are never answered, as in a subnet without a route."""
         _in_a_thread(lambda: self._swallow(address))
 
+    def join(self, lan: NetworkNamespace, address: str, number: int) -> None:
+        """Reach the others that joined a network, which is a bridge in a namespace of its own.
+
+        Args:
+            lan: The network.
+            address: Address there.
+            number: Its number in the network, from 1.
+        """
+        if number == 1:
+            _in_a_thread(lan._make_bridge)  # noqa: SLF001 - the same class
+        _in_a_thread(lambda: self._join(lan.path, address, f"port{number}"))
+        _in_a_thread(lambda: lan._attach(f"port{number}"))  # noqa: SLF001
+
+    def _make_bridge(self) -> None:
+        self._enter()
+        _ip("link", "add", "lan", "type", "bridge")
+        _ip("link", "set", "lan", "up")
+
+    def _attach(self, port: str) -> None:
+        self._enter()
+        _ip("link", "set", port, "master", "lan", "up")
+
+    def _join(self, lan: str, address: str, port: str) -> None:
+        self._enter()
+        _ip("link", "add", "lan0", "type", "veth", "peer", "name", port, "netns", lan)
+        _ip("address", "add", f"{address}/8", "dev", "lan0")
+        _ip("link", "set", "lan0", "up")
+
     def _make(self) -> int:
         _check(_libc.unshare(_CLONE_NEWNET))
         _ip("link", "set", "lo", "up")

@@ -72,6 +72,7 @@ class Node(Machine):
     ) -> None:
         self._kernel_log = directory / "kmsg" if kernel_log else None
         self.fleet, self.instance_id = fleet, fleet.launching()
+        fleet.booted.add(self.instance_id)
         self._made = ExitStack()
         network = NetworkNamespace()
         self._made.callback(network.close)

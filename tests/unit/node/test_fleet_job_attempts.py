@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import IO
 
 import pytest
@@ -86,7 +87,8 @@ class Node:
 
     def __init__(self, fleet: Fleet, number: int, *, broken_image: bool) -> None:
         self.fleet, self.number, self.own, self.is_dead = fleet, number, member(number), threading.Event()
-        self.result, self.said, self._broken_image = "", [], broken_image
+        self.result, self._broken_image = "", broken_image
+        self.said: list[str] = []
         self._place: Place | None = None
         self._status: int | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -154,6 +156,10 @@ def member(number: int) -> Member:
 
 def request(nodes: int, **options: object) -> JobRequest:
     return JobRequest(job_id=JOB, command=("torchrun", "train.py"), nodes=nodes, **options)  # type: ignore[arg-type]
+
+
+def _at_random(chance: random.Random, _: Place) -> int | None:
+    return chance.choice([*[None] * 30, 0, 1])
 
 
 def eventually(look: Callable[[], object], words: str) -> None:
@@ -270,7 +276,7 @@ def test_random_walks_end_alike_on_all_nodes() -> None:
     """Nodes are killed and replaced at random, and ranks fail at random: all nodes end with one result."""
     for seed in range(20):
         chance = random.Random(seed)
-        fleet = Fleet(request(3, max_restarts=50), lambda _, chance=chance: chance.choice([None] * 30 + [0, 1]))
+        fleet = Fleet(request(3, max_restarts=50), partial(_at_random, chance))
         fleet.launch(1, 2, 3)
         for number in range(4, 4 + chance.randrange(3)):
             sleep(chance.uniform(5, 60))

@@ -128,7 +128,7 @@ def run_job(node: Node, job_id: str) -> int:
         raise
     finally:
         ranks.end(request.grace_seconds)
-        events.write("job", "ok" if result == "0" else "failed", f"{job_id}: {result}")
+        events.write("job", "ok" if result in ("0", STOPPED) else "failed", f"{job_id}: {result}")
         output.close()
     return 0
 

@@ -9,10 +9,8 @@ from typing import TypeVar
 from ..lifecycle import membership
 from ..node import AwsError, Node
 from .board import JOBS, Board, read_board
-from .request import JobRequest, read_files, read_request
+from .request import PARAMETER_TAG, JobRequest, read_files, read_request
 
-#: Tag of the group that names the fleet's parameter; the role of the node may read that one and no other.
-PARAMETER_TAG = "gpu-clusters:job-parameter"
 _TIMEOUT_SECONDS = 20
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 900, 5
 
@@ -95,20 +93,12 @@ def _patiently(call: Callable[[], Answer]) -> Answer:
     """Call again while AWS does not answer: the ranks go on meanwhile."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
-        fault = _fault_of(call, answer := [])
-        if fault is None:
-            return answer[0]
-        if time.monotonic() >= until:
-            raise fault
-        time.sleep(_PAUSE_SECONDS)
-
-
-def _fault_of(call: Callable[[], Answer], answer: list[Answer]) -> AwsError | None:
-    try:
-        answer.append(call())
-    except AwsError as fault:
-        return fault
-    return None
+        try:
+            return call()
+        except AwsError:  # noqa: PERF203 - each call counts by itself
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE_SECONDS)
 
 
 def current_request(node: Node) -> JobRequest | None:

@@ -15,6 +15,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 
 from .board import JOB_ID
 
+#: Tags of the fleet's Auto Scaling group, which name the document that makes nodes look for a job, the parameter with
+#: the newest request, and the log group.
+DOCUMENT_TAG, PARAMETER_TAG = "gpu-clusters:job-document", "gpu-clusters:job-parameter"
+LOG_GROUP_TAG = "gpu-clusters:log-group"
 #: Format of the request. A node refuses another one.
 VERSION = 1
 #: Value of a parameter before the first request.

@@ -1,0 +1,143 @@
+"""`gpu-clusters run`: start a job on all nodes of a fleet, and follow it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdk_gpu_clusters.catalogue.kubernetes import image as catalogue_image
+
+from . import output
+from .group import new_app
+from .jobs import Fleet, Profile, Region, connected, watch
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
+    from cdk_gpu_clusters_stacks.jobs.fleet import JobFleet
+
+app = new_app()
+
+
+@app.command(
+    epilog="Exit status: that of the job; 130 if it was stopped, 2 if it cannot be started. Ctrl-C leaves it running.",
+)
+def run(
+    fleet: Fleet,
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="Program with its arguments, after --.")],
+    nodes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Nodes that the job takes. Default: all of the fleet.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="Container image. Default: AWS's image with PyTorch and EFA.")
+    ] = None,
+    no_container: Annotated[
+        bool, typer.Option("--no-container", help="Run on the node itself, as on an image with PyTorch.")
+    ] = False,
+    files: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder to send to all nodes: the job starts in it.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable of the ranks; repeat it. No secrets.")
+    ] = None,
+    checkpoints: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Folder of checkpoints on the nodes. Default: CHECKPOINT_DIR.")
+    ] = None,
+    max_restarts: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Restarts after failures; a lost node does not count.")
+    ] = 3,
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Processes of a node. Default: one for each accelerator.")
+    ] = None,
+    grace: Annotated[int, typer.Option(min=0, metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")] = 30,
+    detach: Annotated[bool, typer.Option("--detach", help="Do not follow the job.")] = False,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
+    """Run a job on all nodes of a plain EC2 fleet, and follow it.
+
+    Each node gets its rank, the address of the first one, and the settings of NCCL and EFA, so that
+    `torchrun train.py` needs no more. The job starts when its nodes are in service, goes on when this terminal closes,
+    and starts again from its newest checkpoint when a node is replaced.
+
+    Examples: gpu-clusters run trainers --files . -- torchrun train.py; gpu-clusters run trainers --no-container -- env
+    """
+    if image is not None and no_container:
+        output.refuse("run: --image and --no-container exclude each other")
+    variables = _variables(env or [])
+    packed = _pack(files)
+    with connected(fleet, region, profile) as jobs:
+        from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
+        from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
+
+        request = JobRequest(
+            job_id=new_job_id(datetime.now(UTC)),
+            command=tuple(command),
+            nodes=nodes or _size(jobs.fleet),
+            image="" if no_container else image or _image(jobs.fleet),
+            environment=variables,
+            max_restarts=max_restarts,
+            grace_seconds=grace,
+            processes_per_node=processes or 0,
+            checkpoint_directory=checkpoints or "",
+        )
+        _check(request)
+        try:
+            told = jobs.submit(request, packed)
+        except JobError as fault:
+            output.refuse(f"run: {fault}")
+        output.write(f"{request.job_id} is requested on {request.nodes} nodes of {jobs.fleet.names[0]}\n", stderr=True)
+        if not detach:
+            output.leave(watch(jobs, request.job_id, request.nodes, told))
+    output.write(f"{request.job_id}\n")
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name.isidentifier() or not name.isascii():
+            output.refuse(f"run: --env takes NAME=VALUE, got {one.partition('=')[0]}")
+        if "\n" in value:
+            output.refuse(f"run: --env {name}: a variable of a job has one line")
+        found[name] = value
+    return found
+
+
+def _pack(folder: Path | None) -> bytes:
+    from cdk_gpu_clusters_stacks.jobs.files import FilesError, pack
+
+    if folder is None:
+        return b""
+    try:
+        return pack(folder)
+    except FilesError as fault:
+        output.refuse(f"run: {fault}")
+
+
+def _size(fleet: JobFleet) -> int:
+    if not fleet.size:
+        output.refuse(f"run: {fleet.names[0]} has no nodes now: give --nodes, and the job starts when they are there")
+    return fleet.size
+
+
+def _image(fleet: JobFleet) -> str:
+    """AWS's image with PyTorch, NCCL and EFA, for nodes with GPUs."""
+    from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, instance_type, instance_types
+
+    for name in fleet.instance_types & set(instance_types()):
+        accelerator = instance_type(name).accelerator
+        if accelerator is None or accelerator.kind is not AcceleratorKind.GPU:
+            output.refuse(f"run: {name} has no NVIDIA GPU: give --image with an image for it, or --no-container")
+    return catalogue_image("pytorch").reference
+
+
+def _check(request: JobRequest) -> None:
+    from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import RequestError, as_text, read_request
+
+    try:
+        read_request(as_text(request))
+    except RequestError as fault:
+        output.refuse(f"run: {fault}")

@@ -1,0 +1,1 @@
+"""Jobs on all nodes of a fleet: what `gpu-clusters run` and `gpu-clusters jobs` do in an account."""
