@@ -170,8 +170,10 @@ class Fleet:
         self._complete("node-ready", self.launching(), "ABANDON")
 
     def lose(self, instance_id: str) -> None:
-        """Let EC2 find a host faulty, so that the group replaces its instance without a word to it."""
-        self._scaling.set_instance_health(InstanceId=instance_id, HealthStatus="Unhealthy")
+        """Let the group replace an instance whose host is gone: nobody completes its hook before the time-out."""
+        self._scaling.terminate_instance_in_auto_scaling_group(
+            InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
+        )
         self._complete("node-drain", instance_id, "CONTINUE")
 
     def take_commands(self, instance_id: str, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -47,9 +47,9 @@ class NetworkNamespace:
             number: Its number in the network, from 1.
         """
         if number == 1:
-            _in_a_thread(lan._make_bridge)  # noqa: SLF001 - the same class
+            _in_a_thread(lan._make_bridge)
         _in_a_thread(lambda: self._join(lan.path, address, f"port{number}"))
-        _in_a_thread(lambda: lan._attach(f"port{number}"))  # noqa: SLF001
+        _in_a_thread(lambda: lan._attach(f"port{number}"))
 
     def _make_bridge(self) -> None:
         self._enter()
