@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdk_gpu_clusters.catalogue.kubernetes import image as catalogue_image
+from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest, RequestError, as_text, read_request, with_files
+from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
 
 from . import output
 from .group import new_app
 from .jobs import Fleet, Profile, Region, connected, watch
 
 if TYPE_CHECKING:
-    from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
     from cdk_gpu_clusters_stacks.jobs.fleet import JobFleet
 
 app = new_app()
+
+
+class Orchestrator(str, Enum):
+    """What starts the job on the nodes."""
+
+    EC2 = "ec2"
+    EKS = "eks"
+    SLURM = "slurm"
 
 
 @app.command(
@@ -52,11 +65,21 @@ def run(
         int | None, typer.Option(min=1, metavar="N", help="Processes of a node. Default: one for each accelerator.")
     ] = None,
     grace: Annotated[int, typer.Option(min=0, metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")] = 30,
+    on: Annotated[
+        Orchestrator | None,
+        typer.Option(
+            help="Orchestrator. Default: that of the cluster file, or plain EC2. FLEET is a partition of Slurm."
+        ),
+    ] = None,
+    cluster_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Cluster file of the fleet; on EKS it is needed.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be submitted.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not follow the job.")] = False,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
-    """Run a job on all nodes of a plain EC2 fleet, and follow it.
+    """Run a job on all nodes of a plain EC2 fleet, and follow it; or submit it to EKS or Slurm.
 
     Each node gets its rank, the address of the first one, and the settings of NCCL and EFA, so that
     `torchrun train.py` needs no more. The job starts when its nodes are in service, goes on when this terminal closes,
@@ -66,24 +89,36 @@ def run(
     """
     if image is not None and no_container:
         output.refuse("run: --image and --no-container exclude each other")
-    variables = _variables(env or [])
+    request = JobRequest(
+        job_id=new_job_id(datetime.now(UTC)),
+        command=tuple(command),
+        nodes=nodes or 1,
+        image=image or "",
+        environment=_variables(env or []),
+        max_restarts=max_restarts,
+        grace_seconds=grace,
+        processes_per_node=processes or 0,
+        checkpoint_directory=checkpoints or "",
+    )
+    _check(request)
+    where = on or _orchestrator(cluster_file)
+    if where is not Orchestrator.EC2:
+        if files is not None:
+            output.refuse("run: --files needs a plain EC2 fleet: use an image, or a file system that all nodes share")
+        if nodes is None:
+            output.refuse(f"run: give --nodes: {where.value} does not say how many nodes the job takes")
+        _submit(where, request, fleet, cluster_file, no_container=no_container, dry_run=dry_run)
+        return
     packed = _pack(files)
     with connected(fleet, region, profile) as jobs:
-        from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
-        from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
-
-        request = JobRequest(
-            job_id=new_job_id(datetime.now(UTC)),
-            command=tuple(command),
+        request = replace(
+            request,
             nodes=nodes or _size(jobs.fleet),
             image="" if no_container else image or _image(jobs.fleet),
-            environment=variables,
-            max_restarts=max_restarts,
-            grace_seconds=grace,
-            processes_per_node=processes or 0,
-            checkpoint_directory=checkpoints or "",
         )
-        _check(request)
+        if dry_run:
+            output.write(f"{as_text(with_files(request, packed))}\n")
+            return
         try:
             told = jobs.submit(request, packed)
         except JobError as fault:
@@ -92,6 +127,46 @@ def run(
         if not detach:
             output.leave(watch(jobs, request.job_id, request.nodes, told))
     output.write(f"{request.job_id}\n")
+
+
+def _orchestrator(cluster_file: Path | None) -> Orchestrator:
+    if cluster_file is None:
+        return Orchestrator.EC2
+    return Orchestrator(output.read(cluster_file).orchestrator)
+
+
+def _submit(
+    where: Orchestrator,
+    request: JobRequest,
+    fleet: str,
+    cluster_file: Path | None,
+    *,
+    no_container: bool,
+    dry_run: bool,
+) -> None:
+    """Hand a job to an orchestrator, by its own program; print it where that is missing, or with --dry-run."""
+    if where is Orchestrator.SLURM:
+        from cdk_gpu_clusters_stacks.jobs.slurm import sbatch_script
+
+        text, program = sbatch_script(request, fleet), ["sbatch"]
+    else:
+        from cdk_gpu_clusters_stacks.jobs.kubernetes import ManifestError, job_manifest
+
+        if cluster_file is None or no_container:
+            output.refuse("run: on EKS a job needs --cluster-file, and runs in a container")
+        request = replace(request, image=request.image or catalogue_image("pytorch").reference)
+        try:
+            text, program = job_manifest(request, output.read(cluster_file), fleet), ["kubectl", "apply", "-f", "-"]
+        except ManifestError as fault:
+            output.refuse(f"run: {fault}")
+    if dry_run:
+        output.write(text)
+        return
+    found = which(program[0])
+    if found is None:
+        output.refuse(f"run: {program[0]} is not installed here: use --dry-run, and submit the text where it is")
+    done = subprocess.run([found, *program[1:]], input=text, text=True, check=False)
+    output.leave(2 if done.returncode else 0)
 
 
 def _variables(given: list[str]) -> dict[str, str]:
@@ -135,8 +210,6 @@ def _image(fleet: JobFleet) -> str:
 
 
 def _check(request: JobRequest) -> None:
-    from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import RequestError, as_text, read_request
-
     try:
         read_request(as_text(request))
     except RequestError as fault:

@@ -183,7 +183,7 @@ class Clock:
 
 
 def test_each_line_comes_once_even_if_it_arrives_late_and_after_the_result() -> None:
-    clock, shown, views = Clock(), [], []
+    clock, shown, views = Clock(), list[tuple[str, str]](), list[View]()
     # The third line was printed before the second, and sent after it.
     first, second, third, last = line(1, 100_000), line(2, 101_000), line(3, 100_500), line(4, 102_000)
     ended = board("result/3/i-1/10.0.0.1")
@@ -204,7 +204,7 @@ def test_each_line_comes_once_even_if_it_arrives_late_and_after_the_result() -> 
 
 
 def test_nodes_that_do_not_answer_are_named_after_a_while() -> None:
-    clock, seen = Clock(), []
+    clock, seen = Clock(), list[dict[str, str]]()
 
     def on_view(view: View) -> None:
         seen.append(dict(view.refusals))

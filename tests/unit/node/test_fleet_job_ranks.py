@@ -53,13 +53,14 @@ def start(root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Started]
     def popen(command: list[str], **options: Any) -> Started:
         return Started(command, **options)
 
-    monkeypatch.setattr(module.subprocess, "Popen", popen)
+    monkeypatch.setattr("subprocess.Popen", popen)
 
     def started(**options: Any) -> Started:
         made = ranks(**options)
         made.folder.mkdir(parents=True)
         made.start(PLACE).close()
-        process: Any = made._process
+        process = made._process
+        assert isinstance(process, Started)
         return process
 
     return started
