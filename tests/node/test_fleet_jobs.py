@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -117,10 +116,24 @@ class Cluster:
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*arguments), env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def start(self, *arguments: str) -> Terminal:
+        return Terminal(self.command(*arguments), self.environment, self.shared.with_name("terminal"))
+
+
+class Terminal:
+    """A command that runs beside the test; what it prints is in a file."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], file: Path) -> None:
+        self._file = file
+        with file.open("w") as output:
+            self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+
+    @property
+    def output(self) -> str:
+        return self._file.read_text()
+
+    def wait(self, seconds: float) -> int:
+        return self._process.wait(seconds)
 
 
 def _has_no_sleep(node: Node) -> bool:
@@ -176,8 +189,7 @@ def test_a_job_is_stopped_from_another_terminal(cluster: Cluster) -> None:
     assert second.returncode == 2
     assert "takes one job at a time" in second.stderr
     assert cluster.run("jobs", "stop", "Trainers").returncode == 0
-    out, errors = terminal.communicate(timeout=120)
-    assert terminal.returncode == 130, out + errors
+    assert terminal.wait(120) == 130, terminal.output
     for node in cluster.nodes:
         node.eventually(partial(_has_no_sleep, node))
 
@@ -188,14 +200,10 @@ def test_a_node_is_lost_and_the_job_goes_on_from_its_checkpoint(cluster: Cluster
         old.rmdir()
     arguments = ("--no-container", "--max-restarts", "0", "--files", str(program), "--", "python3", "ring.py", "100")
     terminal = cluster.start("run", "Trainers", *arguments)
-    lines: list[str] = []
-    assert terminal.stdout is not None
-    reader = threading.Thread(target=lambda: lines.extend(terminal.stdout or ()), daemon=True)
-    reader.start()
     end = time.monotonic() + 120
     # Output that a lost node has not sent yet is lost with it.
-    while len(list(cluster.shared.glob("ring/*/.complete"))) < 10 or sum("from step 0" in one for one in lines) < 2:
-        assert time.monotonic() < end, "".join(lines)
+    while len(list(cluster.shared.glob("ring/*/.complete"))) < 10 or terminal.output.count("from step 0") < 2:
+        assert time.monotonic() < end, terminal.output
         time.sleep(0.5)
     lost = cluster.nodes[1]
     lost.power_off()
@@ -203,10 +211,9 @@ def test_a_node_is_lost_and_the_job_goes_on_from_its_checkpoint(cluster: Cluster
     cluster.nodes[1] = cluster.boot()
     cluster.ready()
     status = terminal.wait(240)
-    reader.join(10)
-    output = "".join(lines)
+    output = terminal.output
     assert status == 0, f"{output}\n{cluster.nodes[0].last_words()}\n{cluster.nodes[1].last_words()}"
-    steps = [int(line.rpartition(" ")[2]) for line in lines if " from step " in line]
+    steps = [int(line.rpartition(" ")[2]) for line in output.splitlines() if " from step " in line]
     assert steps[:2] == [0, 0]
     assert all(step >= 10 for step in steps[-2:])
     assert output.count("sum 1 in step 100") == 2

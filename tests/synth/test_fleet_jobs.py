@@ -104,3 +104,19 @@ def test_a_fleet_of_model_servers_takes_no_jobs(site: Site) -> None:
     template = site.template()
     assert resources(template, "AWS::SSM::Document") == {}
     assert cdk.Stack.of(service) is site.stack
+
+
+@pytest.mark.parametrize(("nodes", "rules"), [(1, 0), (2, 1)])
+def test_nodes_without_efa_reach_each_other_and_nobody_else_does(site: Site, nodes: int, rules: int) -> None:
+    """A security group admits nothing by itself, not even its own members (Amazon VPC user guide, "Security groups")."""
+    GpuFleet(
+        site.stack, "Small", vpc=site.vpc, vpc_subnets=site.one_subnet, instance_type="g6.xlarge", node_count=nodes
+    )
+    template = site.template()
+    ((group, made),) = resources(template, "AWS::EC2::SecurityGroup").items()
+    assert "SecurityGroupIngress" not in made
+    found = list(resources(template, "AWS::EC2::SecurityGroupIngress").values())
+    assert len(found) == rules
+    for one in found:
+        assert one["GroupId"] == one["SourceSecurityGroupId"] == {"Fn::GetAtt": [group, "GroupId"]}
+        assert (one["IpProtocol"], one["FromPort"], one["ToPort"]) == ("tcp", 0, 65535)

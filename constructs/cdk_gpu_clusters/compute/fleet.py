@@ -152,7 +152,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             "LaunchTemplate",
             instance_type=plan.instance_type.name,
             fabric=self.fabric,
-            security_groups=options.get("security_groups") or host_groups(self, vpc=vpc, fabric=self.fabric),
+            security_groups=options.get("security_groups") or host_groups(self, plan, vpc=vpc, fabric=self.fabric),
             placement_group=self.placement_group,
             root_volume=volume,
             associate_public_ip_address=fleet.is_public,

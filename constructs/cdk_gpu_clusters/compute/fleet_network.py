@@ -97,8 +97,25 @@ def join_fabric(
     return joined
 
 
-def host_groups(scope: Construct, *, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None) -> list[ec2.ISecurityGroup]:
-    """A group without ingress, for nodes that are in no fabric; an interface must have a group."""
+def host_groups(
+    scope: Construct, plan: FleetPlan, *, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None
+) -> list[ec2.ISecurityGroup]:
+    """A group for nodes that are in no fabric, since an interface must have one. Only the nodes themselves come in.
+
+    The ranks of a job connect to each other, on ports that the kernel chooses (NCCL user guide, "NCCL_SOCKET_IFNAME"
+    and "Port"). Nodes that run no jobs, or are alone, get no rule.
+
+    Args:
+        scope: The fleet.
+        plan: What was decided about it.
+        vpc: Network.
+        fabric: Group of the fabric that the nodes are in.
+    """
     if fabric is not None:
         return []
-    return [ec2.SecurityGroup(scope, "Host", vpc=vpc, description="GPU nodes: no way in")]
+    talks = plan.runs_jobs and plan.maximum != 1
+    description = "GPU nodes: only each other" if talks else "GPU nodes: no way in"
+    group = ec2.SecurityGroup(scope, "Host", vpc=vpc, description=description)
+    if talks:
+        group.connections.allow_internally(ec2.Port.all_tcp(), "ranks of jobs")
+    return [group]

@@ -38,7 +38,9 @@ def in_user_data(line: str) -> Mutation:
 
 def opened(template: Json) -> None:
     """The group of a node admits everybody."""
-    group = first(template, "AWS::EC2::SecurityGroup", lambda properties: "no way in" in properties["GroupDescription"])
+    group = first(
+        template, "AWS::EC2::SecurityGroup", lambda properties: properties["GroupDescription"].startswith("GPU nodes")
+    )
     group["Properties"]["SecurityGroupIngress"] = [
         {"CidrIp": "0.0.0.0/0", "IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
     ]

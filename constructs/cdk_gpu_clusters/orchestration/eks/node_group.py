@@ -252,7 +252,7 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
             orchestrator=Orchestrator.EKS_MANAGED,
             fabric=self.fabric,
             security_groups=[
-                *host_groups(self, vpc=cluster.vpc, fabric=self.fabric),
+                *host_groups(self, plan, vpc=cluster.vpc, fabric=self.fabric),
                 cluster.cluster_security_group,
                 *cluster.node_security_groups,
                 *options.get("security_groups", ()),

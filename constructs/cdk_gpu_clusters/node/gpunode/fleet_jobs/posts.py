@@ -62,9 +62,12 @@ class LoggedPosts:
         return True
 
     def is_stopped(self) -> bool:
-        """Whether the user wants the job to end, or another one instead."""
+        """Whether the user wants the job to end, or another one instead.
+
+        A deployment that changes the parameter, such as its tags, empties it: that ends no job.
+        """
         request = _patiently(lambda: current_request(self._node))
-        return request is None or request.job_id != self.job_id or request.is_stopped
+        return request is not None and (request.job_id != self.job_id or request.is_stopped)
 
     def files(self, request: JobRequest) -> bytes | None:
         """The files of the job; None while they are incomplete.
