@@ -102,8 +102,8 @@ def host_groups(
 ) -> list[ec2.ISecurityGroup]:
     """A group for nodes that are in no fabric, since an interface must have one. Only the nodes themselves come in.
 
-    The ranks of a job connect to each other, on ports that the kernel chooses (NCCL user guide, "NCCL_SOCKET_IFNAME"
-    and "Port"). Nodes that run no jobs, or are alone, get no rule.
+    The ranks of a job connect to each other, on ports that the kernel chooses. Ports below 1024, such as that of SSH,
+    stay closed. Nodes that run no jobs, or are alone, get no rule.
 
     Args:
         scope: The fleet.
@@ -117,5 +117,5 @@ def host_groups(
     description = "GPU nodes: only each other" if talks else "GPU nodes: no way in"
     group = ec2.SecurityGroup(scope, "Host", vpc=vpc, description=description)
     if talks:
-        group.connections.allow_internally(ec2.Port.all_tcp(), "ranks of jobs")
+        group.connections.allow_internally(ec2.Port.tcp_range(1024, 65535), "ranks of jobs")
     return [group]

@@ -6,6 +6,7 @@ from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from cdk_gpu_clusters import (
@@ -88,7 +89,7 @@ def define_training(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
         ),
         interface_policy=InterfacePolicy.MAXIMUM_ENA_BANDWIDTH,
     )
-    GpuFleet(
+    spare = GpuFleet(
         stack,
         "Spare",
         **place,
@@ -100,6 +101,7 @@ def define_training(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
         efa=False,
         image=NodeImage.from_id("ami-0123456789abcdef0"),
     )
+    spare.grant_run_jobs(iam.Role(stack, "Builds", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com")))
     return stack
 
 

@@ -119,4 +119,4 @@ def test_nodes_without_efa_reach_each_other_and_nobody_else_does(site: Site, nod
     assert len(found) == rules
     for one in found:
         assert one["GroupId"] == one["SourceSecurityGroupId"] == {"Fn::GetAtt": [group, "GroupId"]}
-        assert (one["IpProtocol"], one["FromPort"], one["ToPort"]) == ("tcp", 0, 65535)
+        assert (one["IpProtocol"], one["FromPort"], one["ToPort"]) == ("tcp", 1024, 65535)
