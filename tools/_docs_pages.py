@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from typing import TypeAlias
 
 from _pages import ROOT
-from _template_rules import FIXTURES, rule_page
-from write_rules_page import AREAS
+from _rule_pages import FOLDER as RULES
+from _rule_pages import rows, rule_page, with_links
 
 #: Section -> its pages in order, or its own sections. A pattern takes the files that no section names; what is not
 #: there is left out, and so is a section without pages.
@@ -58,9 +58,6 @@ NAVIGATION: Sections = {
         "docs/reliability.md",
         "docs/performance.md",
     ),
-    "Template rules": {
-        title: (f"{FIXTURES}/GPU-{area}-*.yaml",) for area, title in sorted(AREAS.items(), key=lambda item: item[1])
-    },
     "Decisions": ("docs/decisions/README.md", "docs/decisions/*.md"),
     "Develop": (
         "CONTRIBUTING.md",
@@ -95,8 +92,10 @@ class Page:
 
     def text(self) -> str:
         """Its Markdown: a Markdown file as it is, the page about a rule, or another file as a block of code."""
-        if self.source.startswith(FIXTURES):
+        if self.source.startswith(f"{RULES}/"):
             return rule_page(PurePosixPath(self.source).stem)
+        if self.source == f"{RULES}.md":
+            return with_links((ROOT / self.source).read_text(encoding="utf-8"))
         content = (ROOT / self.source).read_text(encoding="utf-8")
         suffix = PurePosixPath(self.source).suffix
         return content if suffix == ".md" else f"# {self.title}\n\n```{LANGUAGES[suffix]}\n{content}```\n"
@@ -109,6 +108,12 @@ def every_page(sections: Sections = NAVIGATION) -> Iterator[Page]:
             yield from every_page(pages)
         else:
             yield from (_page(source) for pattern in pages for source in _files(pattern))
+
+
+def rule_pages() -> Iterator[Page]:
+    """The pages about rules. The navigation leaves them out: the table of all rules links to them."""
+    for rule_id in rows():
+        yield Page(source=f"{RULES}/{rule_id}.md", target=f"rules/{rule_id}/index.md", title=rule_id)
 
 
 def navigation(sections: Sections = NAVIGATION, indent: str = "") -> Iterator[str]:
@@ -148,8 +153,6 @@ def _target(source: PurePosixPath) -> PurePosixPath:
             return source.with_name("index.md")
         case ("docs", *_):
             return source.relative_to("docs")
-        case ("tests", *_):
-            return PurePosixPath("rules", f"{source.stem}.md")
         case ("examples", name, "app.py"):
             return PurePosixPath("examples", f"{name}.md")
         case ("examples", _):

@@ -20,8 +20,9 @@ import sys
 from pathlib import Path
 
 from _docs_links import LinkError, relink
-from _docs_pages import every_page, navigation
+from _docs_pages import every_page, navigation, rule_pages
 from _pages import ROOT
+from _template_rules import FIXTURES
 
 FOLDER = ROOT / "build" / "docs"
 SETTINGS = ROOT / "docs" / "site" / "zensical.toml"
@@ -40,10 +41,12 @@ def lay_out(folder: Path) -> None:
         LinkError: If a page links to a file that the site does not show.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    shown = list(every_page())
+    shown = [*every_page(), *rule_pages()]
     beside = [path.relative_to(ROOT).as_posix() for pattern in BESIDE for path in sorted(ROOT.glob(pattern))]
     places = {page.source: page.target for page in shown}
     places |= {source: posixpath.relpath(source, "docs") for source in beside}
+    # A fixture is an example of its rule, and shown on the rule's page.
+    places |= {f"{FIXTURES}/{page.title}.yaml": page.target for page in rule_pages()}
     # A link to a folder leads to its README, as it does where the repository is browsed.
     folders = {source: target for source, target in places.items() if source.endswith("/README.md")}
     places |= {posixpath.dirname(source): target for source, target in folders.items()}

@@ -79,6 +79,16 @@ def test_every_page_of_the_repository_is_built(site: Path) -> None:
     } <= found
 
 
+def test_every_rule_has_a_page_at_its_address_with_a_link_to_it(site: Path) -> None:
+    table = (site / "rules.html").read_text(encoding="utf-8")
+    ids = set(re.findall(r"GPU-[A-Z0-9]+-\d{3}(?=</code>)", table))
+    assert len(ids) > 400
+    assert {page.parent.name for page in (site / "rules").rglob("index.html")} == ids
+    assert {rule_id for rule_id in ids if f'href="rules/{rule_id}/index.html"' not in table} == set()
+    areas = {rule_id.rpartition("-")[0].lower() for rule_id in ids}
+    assert {area for area in areas if f'href="#{area}"' not in table or f'id="{area}"' not in table} == set()
+
+
 def test_every_public_name_is_documented(site: Path) -> None:
     reference = "\n".join(page.read_text(encoding="utf-8") for page in built(site / "reference"))
     names = [name for name in cdk_gpu_clusters.__all__ if name != "__version__"]
