@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
+from _docs_gallery import PAGE as GALLERY
+from _docs_gallery import gallery_page, with_gallery
 from _pages import ROOT
 from _rule_pages import FOLDER as RULES
 from _rule_pages import rows, rule_page, with_links
@@ -16,7 +18,7 @@ from _rule_pages import rows, rule_page, with_links
 #: there is left out, and so is a section without pages.
 Sections: TypeAlias = "Mapping[str, tuple[str, ...] | Sections]"
 NAVIGATION: Sections = {
-    "Start": ("README.md", "docs/concepts.md", "docs/cookbook.md"),
+    "Start": ("README.md", GALLERY, "docs/concepts.md", "docs/cookbook.md"),
     "Guides": (
         "docs/cluster-file.md",
         "docs/command-line.md",
@@ -72,8 +74,12 @@ NAVIGATION: Sections = {
     ),
     "Project": ("CHANGELOG.md", "SECURITY.md", "LICENSE"),
 }
-TITLES = {"README.md": "Quick start", "SECURITY.md": "Report a vulnerability", "LICENSE": "Licence"}
+TITLES = {GALLERY: "Gallery", "README.md": "Quick start", "SECURITY.md": "Report a vulnerability", "LICENSE": "Licence"}
 LANGUAGES = {".yaml": "yaml", ".py": "python", "": "text"}
+
+
+#: Pages to which the site adds something.
+_CHANGED = {"README.md": with_gallery, f"{RULES}.md": with_links}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,11 +98,13 @@ class Page:
 
     def text(self) -> str:
         """Its Markdown: a Markdown file as it is, the page about a rule, or another file as a block of code."""
+        if self.source == GALLERY:
+            return gallery_page()
         if self.source.startswith(f"{RULES}/"):
             return rule_page(PurePosixPath(self.source).stem)
-        if self.source == f"{RULES}.md":
-            return with_links((ROOT / self.source).read_text(encoding="utf-8"))
         content = (ROOT / self.source).read_text(encoding="utf-8")
+        if change := _CHANGED.get(self.source):
+            return change(content)
         suffix = PurePosixPath(self.source).suffix
         return content if suffix == ".md" else f"# {self.title}\n\n```{LANGUAGES[suffix]}\n{content}```\n"
 
@@ -130,6 +138,8 @@ def navigation(sections: Sections = NAVIGATION, indent: str = "") -> Iterator[st
 
 def _files(pattern: str) -> list[str]:
     """The files that a pattern takes, by name."""
+    if pattern == GALLERY:
+        return [pattern]
     found = sorted(ROOT.glob(pattern), key=lambda path: path.with_suffix(""))
     named = set(_patterns(NAVIGATION)) - {pattern}
     return [source for path in found if (source := path.relative_to(ROOT).as_posix()) not in named]
@@ -153,6 +163,8 @@ def _target(source: PurePosixPath) -> PurePosixPath:
             return source.with_name("index.md")
         case ("docs", *_):
             return source.relative_to("docs")
+        case ("gallery", *_):
+            return source
         case ("examples", name, "app.py"):
             return PurePosixPath("examples", f"{name}.md")
         case ("examples", _):

@@ -19,6 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from _docs_gallery import gallery_files
 from _docs_links import LinkError, relink
 from _docs_pages import every_page, navigation, rule_pages
 from _pages import ROOT
@@ -47,6 +48,8 @@ def lay_out(folder: Path) -> None:
     places |= {source: posixpath.relpath(source, "docs") for source in beside}
     # A fixture is an example of its rule, and shown on the rule's page.
     places |= {f"{FIXTURES}/{page.title}.yaml": page.target for page in rule_pages()}
+    gallery = dict(gallery_files())
+    places |= {target: target for target in gallery}
     # A link to a folder leads to its README, as it does where the repository is browsed.
     folders = {source: target for source, target in places.items() if source.endswith("/README.md")}
     places |= {posixpath.dirname(source): target for source, target in folders.items()}
@@ -54,6 +57,8 @@ def lay_out(folder: Path) -> None:
         _write(folder / "pages" / page.target, relink(page.text(), page.source, page.target, places))
     for source in beside:
         _write(folder / "pages" / places[source], (ROOT / source).read_text(encoding="utf-8"))
+    for target, text in gallery.items():
+        _write(folder / "pages" / target, text)
     _write(folder / "pages" / "NAVIGATION.md", "\n".join(navigation()) + "\n")
     shutil.copyfile(SETTINGS, folder / SETTINGS.name)
     for name in SOURCES:

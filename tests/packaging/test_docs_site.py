@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from constructs import Construct
@@ -87,6 +88,22 @@ def test_every_rule_has_a_page_at_its_address_with_a_link_to_it(site: Path) -> N
     assert {rule_id for rule_id in ids if f'href="rules/{rule_id}/index.html"' not in table} == set()
     areas = {rule_id.rpartition("-")[0].lower() for rule_id in ids}
     assert {area for area in areas if f'href="#{area}"' not in table or f'id="{area}"' not in table} == set()
+
+
+def test_the_gallery_has_a_report_and_a_picture_of_each_example(site: Path) -> None:
+    gallery = (site / "gallery" / "index.html").read_text(encoding="utf-8")
+    names = {file.stem for file in (REPOSITORY / "examples").glob("*.yaml")}
+    for name in names:
+        assert f'href="{name}.html"' in gallery
+        assert f'src="{name}.svg"' in gallery
+        report = (site / "gallery" / f"{name}.html").read_text(encoding="utf-8")
+        assert report.startswith("<!doctype html>")
+        picture = ElementTree.parse(site / "gallery" / f"{name}.svg").getroot()
+        assert picture.get("aria-label", "").startswith("Topology of ")
+    assert {page.stem for page in (site / "gallery").glob("*.html")} == names | {"index"}
+    start = (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="gallery/index.html"' in start
+    assert 'src="gallery/p5-lustre.svg"' in start
 
 
 def test_every_public_name_is_documented(site: Path) -> None:

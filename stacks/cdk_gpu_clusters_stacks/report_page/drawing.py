@@ -22,15 +22,25 @@ def drawings(box: Box, title: str, description: str, flows: Sequence[Flow] = ())
     )
 
 
-def svg(placed: PlacedBox, flows: Sequence[Flow] = (), *, title: str, description: str, style: str) -> str:
-    """A drawing."""
+def svg(
+    placed: PlacedBox,
+    flows: Sequence[Flow] = (),
+    *,
+    title: str,
+    description: str,
+    style: str,
+    style_sheet: str = "",
+) -> str:
+    """A drawing: for a page with the style sheet, or with a style sheet of its own as a file."""
     boxes = "".join(_box(one) for one in placed.walk())
     # The lines come last: they run over the borders of zones and subnets.
     arrows = "".join(_line(one) for one in lines(placed, flows)) if flows else ""
     size = f"{_number(placed.width)} {_number(placed.height)}"
+    file = f' xmlns="http://www.w3.org/2000/svg" width="{_number(placed.width)}"' if style_sheet else ""
+    inside = f"<style>{style_sheet}</style>" if style_sheet else ""
     return (
-        f'<svg class="{style}" viewBox="0 0 {size}" role="img" aria-label="{escape(f"{title}. {description}")}">'
-        f"{boxes}{arrows}</svg>"
+        f'<svg class="{style}"{file} viewBox="0 0 {size}" role="img" aria-label="{escape(f"{title}. {description}")}">'
+        f"{inside}{boxes}{arrows}</svg>"
     )
 
 

@@ -11,15 +11,18 @@ from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.model import FleetReport, StorePlan, SubnetUse, UsdRange
 
 from .anatomy import anatomy
-from .boxes import UNKNOWN, gbps, nodes_text, number, range_text, usd, zones_text
-from .drawing import drawings
+from .boxes import UNKNOWN, gbps, nodes_text, number, place, range_text, usd, zones_text
+from .drawing import drawings, svg
 from .legend import legend
 from .topology import cluster_rows, node_group_rows, topology
+
+#: Width of a picture, in pixels.
+_PICTURE = 640
 
 
 def report_html(plan: ClusterPlan) -> str:
     """The report of a cluster, as one HTML page."""
-    style = files(__package__).joinpath("style.css").read_text("utf-8")
+    style = _style_sheet()
     return "".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -40,6 +43,18 @@ def report_html(plan: ClusterPlan) -> str:
             "</main></body></html>\n",
         ]
     )
+
+
+def topology_picture(plan: ClusterPlan) -> str:
+    """The topology of a cluster as one SVG file with its own colours."""
+    made = topology(plan)
+    placed = place(made.box, _PICTURE)
+    title, words = f"Topology of {plan.name}", _topology_words(plan)
+    return svg(placed, made.flows, title=title, description=words, style="picture", style_sheet=_style_sheet())
+
+
+def _style_sheet() -> str:
+    return files(__package__).joinpath("style.css").read_text("utf-8")
 
 
 def _card(title: str, body: str) -> str:
