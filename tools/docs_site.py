@@ -31,6 +31,8 @@ SETTINGS = ROOT / "docs" / "site" / "zensical.toml"
 BESIDE = ("docs/drawings/*.svg", "docs/site/*.css")
 #: What the settings refer to.
 SOURCES = ("constructs", "emulator", "stacks", "tools")
+#: The last entry of the navigation.
+_REPOSITORY = "* [Repository](https://github.com/cdk-gpu-clusters/cdk-gpu-clusters)"
 ALL_WELL = "No issues found"
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -59,7 +61,7 @@ def lay_out(folder: Path) -> None:
         _write(folder / "pages" / places[source], (ROOT / source).read_text(encoding="utf-8"))
     for target, text in gallery.items():
         _write(folder / "pages" / target, text)
-    _write(folder / "pages" / "NAVIGATION.md", "\n".join(navigation()) + "\n")
+    _write(folder / "pages" / "NAVIGATION.md", "\n".join([*navigation(), _REPOSITORY]) + "\n")
     shutil.copyfile(SETTINGS, folder / SETTINGS.name)
     for name in SOURCES:
         (folder / name).symlink_to(ROOT / name)

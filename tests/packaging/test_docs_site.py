@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from constructs import Construct
@@ -98,8 +97,8 @@ def test_the_gallery_has_a_report_and_a_picture_of_each_example(site: Path) -> N
         assert f'src="{name}.svg"' in gallery
         report = (site / "gallery" / f"{name}.html").read_text(encoding="utf-8")
         assert report.startswith("<!doctype html>")
-        picture = ElementTree.parse(site / "gallery" / f"{name}.svg").getroot()
-        assert picture.get("aria-label", "").startswith("Topology of ")
+        picture = (site / "gallery" / f"{name}.svg").read_text(encoding="utf-8")
+        assert picture.startswith('<svg class="picture" xmlns="http://www.w3.org/2000/svg"')
     assert {page.stem for page in (site / "gallery").glob("*.html")} == names | {"index"}
     start = (site / "index.html").read_text(encoding="utf-8")
     assert 'href="gallery/index.html"' in start

@@ -46,7 +46,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A flow as a line of horizontal and vertical parts, with arrowheads where `heads` of the flow says."""
+    """A flow as a line of horizontal and vertical parts, with the arrowheads of `heads`."""
 
     kind: str
     points: tuple[Point, ...]

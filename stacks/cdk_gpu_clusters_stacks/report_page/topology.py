@@ -81,7 +81,7 @@ def _way_out(plan: ClusterPlan) -> str:
     return ", ".join([ways[network.egress], *([count(endpoints, "endpoint")] if endpoints else [])])
 
 
-# Zones with their subnets, and what stands in them.
+# Zones with their subnets, and what is in them.
 
 
 def _zone_names(plan: ClusterPlan) -> list[str]:
@@ -107,7 +107,7 @@ def _zone(plan: ClusterPlan, name: str, margins: Margins) -> Box:
 
 
 def _inside(plan: ClusterPlan, subnet: SubnetUse) -> Iterator[Box]:
-    """What stands in a subnet. Interfaces of a load balancer and of the control plane are not drawn again."""
+    """What is in a subnet. Interfaces of a load balancer and of the control plane are not drawn again."""
     for fleet in plan.fleets:
         if subnet.key in fleet.subnets:
             yield _fleet(fleet, fleet.subnets.index(subnet.key))
@@ -234,7 +234,7 @@ def _lustre(store: StorePlan) -> Box:
     return _store_box(_store_key(store.name), store.name, lines)
 
 
-# What stands outside of the zones: clients and load balancers above, stores and the internet below.
+# What is outside of the zones: clients and load balancers above, stores and the internet below.
 
 
 def _clients(plan: ClusterPlan) -> list[Box]:
