@@ -28,7 +28,7 @@ from _template_rules import FIXTURES
 FOLDER = ROOT / "build" / "docs"
 SETTINGS = ROOT / "docs" / "site" / "zensical.toml"
 #: What stands beside the pages, and is copied as it is.
-BESIDE = ("docs/drawings/*.svg", "docs/site/*.css")
+BESIDE = ("docs/drawings/*.svg", "docs/site/*.css", "docs/site/*.js")
 #: What the settings refer to.
 SOURCES = ("constructs", "emulator", "stacks", "tools")
 #: The last entry of the navigation.

@@ -76,5 +76,9 @@ def messages(browser: Chrome) -> list[Any]:
 def accessibility_faults(browser: Chrome) -> list[str]:
     """What axe-core finds on the page that is shown."""
     browser.execute_script(_AXE.read_text("utf-8"))
+    # Scripts of the page that wait for the layout have run after two frames.
+    browser.execute_async_script(
+        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20)))"
+    )
     found: list[str] = browser.execute_async_script(_RUN_AXE, _TAGS, _MORE_RULES)
     return found
