@@ -16,8 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from docs_site import FOLDER as BUILT
 from packaging.version import InvalidVersion, Version
+
+from docs_site import FOLDER as BUILT
 
 LATEST = "latest"
 _REDIRECT = """\
@@ -54,7 +55,7 @@ def publish(site: Path, folder: Path, version: str, *, is_latest: bool) -> None:
         (folder / LATEST).mkdir(exist_ok=True)
         (folder / "index.html").write_text(_REDIRECT.format(target=f"{version}/index.html"), "utf-8")
         (folder / LATEST / "index.html").write_text(_REDIRECT.format(target=f"../{version}/index.html"), "utf-8")
-    before = next((one["aliases"] for one in listed if one["version"] == version), [])
+    before: list[str] = next((one["aliases"] for one in listed if one["version"] == version), [])
     entry = {"version": version, "title": version, "aliases": [LATEST] if is_latest else before}
     versions = sorted([*others, entry], key=lambda one: Version(one["version"]), reverse=True)
     listing.write_text(json.dumps(versions, indent=2) + "\n", "utf-8")

@@ -41,9 +41,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("docs")
     published = folder / "published"
     subprocess.run([sys.executable, TOOLS / "docs_site.py", "--folder", folder / "project"], check=True)
-    for version in (["0.1.0"], ["0.2.0", "--latest"]):
-        publish = [sys.executable, TOOLS / "publish_docs.py", published, *version, "--site", folder / "project" / "site"]
-        subprocess.run(publish, check=True)
+    tool, built = TOOLS / "publish_docs.py", folder / "project" / "site"
+    subprocess.run([sys.executable, tool, published, "0.1.0", "--site", built], check=True)
+    subprocess.run([sys.executable, tool, published, "0.2.0", "--latest", "--site", built], check=True)
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(published))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/0.1.0/"

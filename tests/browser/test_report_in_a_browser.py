@@ -43,6 +43,7 @@ for (const svg of document.querySelectorAll('svg')) {
 return found;
 """
 
+
 @pytest.fixture(scope="module", params=NAMES)
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("pages") / f"{request.param}.html"
