@@ -83,7 +83,7 @@ def _head(plan: ClusterPlan) -> Section:
 
 def _several(least: int, most: int, thing: str) -> str:
     """`4 nodes`, or `2 to 4 nodes`."""
-    return count(most, thing) if least == most else f"{number(least)} to {count(most, thing)}"
+    return count(most, thing) if least == most else f"{number(least)} to {number(most)} {thing}s"
 
 
 def _range(least: float, most: float) -> str:
