@@ -59,8 +59,8 @@ Every finding carries the id of its rule. An id keeps its meaning, and the id of
 finding names its cause, the value, the allowed values and the change to make. Errors stop; warnings and infos do not.
 
 The last column has the severity of the rules over any CloudFormation template, with a link to an example: see
-[template rules](template-rules.md). Constructs and cluster files keep the other rules. The documentation site has a
-page for each rule, with its source.
+[template rules](template-rules.md). The other rules apply to constructs, cluster files and accounts. The documentation
+site has a page for each rule, with its source.
 
 This page is written by `tools/write_rules_page.py`; do not edit it.
 """

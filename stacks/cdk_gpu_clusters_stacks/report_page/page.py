@@ -79,14 +79,14 @@ def _header(plan: ClusterPlan) -> Iterator[str]:
         plan.network.availability_zone,
     ]
     yield f"<header><h1>{escape(plan.name)}</h1><p class='soft'>{escape(' · '.join(where))}</p></header>"
-    mark = "<dd class='left-out'>without what has no price here</dd>" if plan.cost.missing else ""
+    mark = "<dd class='left-out'>partial: some items have no price</dd>" if plan.cost.missing else ""
     cells = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd>{mark if is_price else ''}</div>"
         for name, value, is_price in _tiles(plan)
     )
     yield f'<dl class="tiles">{cells}</dl>'
     if plan.cost.missing:
-        yield f"<p class='soft'><small>The prices leave out: {escape('; '.join(plan.cost.missing))}.</small></p>"
+        yield f"<p class='soft'><small>Not included in the prices: {escape('; '.join(plan.cost.missing))}.</small></p>"
 
 
 def _tiles(plan: ClusterPlan) -> Iterator[tuple[str, str, bool]]:
@@ -104,10 +104,10 @@ def _tiles(plan: ClusterPlan) -> Iterator[tuple[str, str, bool]]:
             yield name, range_text(least, most) + unit, False
     efa = [fleet.node.network.efa_gbps for fleet in plan.fleets]
     if known := [one for one in efa if one]:
-        yield "EFA a node, at most", gbps(max(known)), False
-    yield "an hour, list price", usd(plan.cost.usd_per_hour), True
+        yield "EFA per node, at most", gbps(max(known)), False
+    yield "list price per hour", usd(plan.cost.usd_per_hour), True
     if plan.cost.usd_per_run:
-        yield "all runs, list price", usd(plan.cost.usd_per_run), True
+        yield "list price, all runs", usd(plan.cost.usd_per_run), True
 
 
 def _topology_words(plan: ClusterPlan) -> str:
@@ -126,7 +126,7 @@ def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
         return
     cluster = [(escape(name), escape(words)) for name, words in cluster_rows(plan.kubernetes)]
     groups = [tuple(map(escape, row)) for row in node_group_rows(plan)]
-    heads = ("node group", "bought as, image", "pods a node", "resources a node, taints", "size, updates")
+    heads = ("node group", "bought as, image", "pods per node", "resources per node, taints", "size, updates")
     table = _table(heads, groups, numbers=(2,))
     yield _card("Kubernetes", f"{_table(('Amazon EKS', ''), cluster)}<h3>Node groups</h3>{table}")
 
@@ -184,16 +184,16 @@ def _cost(plan: ClusterPlan) -> str:
     rows = [_fleet_cost(fleet, most) for fleet in plan.fleets]
     rows += [_store_cost(store, most) for store in plan.stores if store.cost]
     rows += [
-        (escape(name), usd(UsdRange(hour, hour)), usd(UsdRange(hour * 24, hour * 24)), "no end")
+        (escape(name), usd(UsdRange(hour, hour)), usd(UsdRange(hour * 24, hour * 24)), "open-ended")
         for name, hour in _kubernetes_hours(plan)
     ]
-    total = f"{usd(plan.cost.usd_per_hour)} an hour, {usd(plan.cost.usd_per_day)} a day"
+    total = f"{usd(plan.cost.usd_per_hour)} per hour, {usd(plan.cost.usd_per_day)} per day"
     if plan.cost.usd_per_run:
         total += f"; {usd(plan.cost.usd_per_run)} for runs with a start and an end"
     missing = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in plan.cost.missing.items())
-    left_out = f"<h3>Not counted</h3><ul class='soft'>{missing}</ul>" if missing else ""
-    table = _table(("what", "an hour", "a day", "a run"), rows, numbers=(1, 2, 3))
-    return f"{table}<p><b>Together: {escape(total)}</b></p>{left_out}"
+    left_out = f"<h3>Not included</h3><ul class='soft'>{missing}</ul>" if missing else ""
+    table = _table(("item", "per hour", "per day", "per run"), rows, numbers=(1, 2, 3))
+    return f"{table}<p><b>Total: {escape(total)}</b></p>{left_out}"
 
 
 def _kubernetes_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
@@ -218,7 +218,7 @@ def _fleet_cost(fleet: FleetReport, most: float) -> Sequence[str]:
     share = cost.usd_per_hour.high / most if cost.usd_per_hour and most else 0
     style = "train" if fleet.purpose == "training" else "infer"
     name = f"{escape(fleet.name)}<br><small class='soft'>{escape(cost.billing)}</small>{_bar(share, style)}"
-    per_run = usd(cost.usd_per_run) if cost.run_hours else "no end"
+    per_run = usd(cost.usd_per_run) if cost.run_hours else "open-ended"
     return name, usd(cost.usd_per_hour), usd(cost.usd_per_day), per_run
 
 
@@ -229,7 +229,7 @@ def _store_cost(store: StorePlan, most: float) -> Sequence[str]:
         f"{escape(store.name)}{_bar(share, 'store')}",
         usd(UsdRange(hour, hour) if hour else None),
         usd(UsdRange(day, day) if day else None),
-        "no end",
+        "open-ended",
     )
 
 
@@ -240,7 +240,7 @@ def _bar(share: float, style: str) -> str:
 
 def _addresses(plan: ClusterPlan) -> str:
     empty = [one.key for one in plan.network.subnets if not one.uses]
-    rest = f"<p class='soft'><small>Without use so far: {escape(', '.join(empty))}.</small></p>" if empty else ""
+    rest = f"<p class='soft'><small>Unused so far: {escape(', '.join(empty))}.</small></p>" if empty else ""
     return "".join(_subnet(one) for one in plan.network.subnets if one.uses) + rest
 
 
@@ -258,7 +258,7 @@ def _subnet(one: SubnetUse) -> str:
 
 def _checks(plan: ClusterPlan) -> str:
     if not plan.findings:
-        return "<p class='good'>Every rule of the cluster file holds, without a warning.</p>"
+        return "<p class='good'>All checks passed without a warning.</p>"
     rows = [
         (
             f'<span class="tag {one.severity.value}">{one.severity.value}</span>',
@@ -277,12 +277,12 @@ def _stacks(plan: ClusterPlan) -> str:
         (
             escape(one.name),
             escape(one.kind),
-            "its data stay" if one.outlives else "nothing stays",
+            "data is kept" if one.outlives else "nothing is kept",
             escape(", ".join(one.depends_on) or "-"),
         )
         for one in plan.stacks
     ]
-    return _table(("in the order of deployment", "kind", "when it is deleted", "after"), rows)
+    return _table(("stack, in the order of deployment", "kind", "after deletion", "depends on"), rows)
 
 
 def _prices(plan: ClusterPlan) -> str:
@@ -292,7 +292,7 @@ def _prices(plan: ClusterPlan) -> str:
         nodes = plan.kubernetes.system_nodes
         used += [*plan.kubernetes.prices, *(nodes.prices if nodes else ())]
     if not used:
-        return "<p class='soft'>No source gives a price of anything here.</p>"
+        return "<p class='soft'>No item of this cluster has a known price.</p>"
     rows = [
         (
             escape(f"{one.subject}, {one.market}"),
@@ -303,5 +303,5 @@ def _prices(plan: ClusterPlan) -> str:
         )
         for one in dict.fromkeys(used)
     ]
-    table = _table(("price of", "USD", "each", "as of", "source"), rows, numbers=(1,))
+    table = _table(("price of", "USD", "unit", "as of", "source"), rows, numbers=(1,))
     return f"<p class='soft'>List prices with their dates: an estimate, not a bill.</p>{table}"

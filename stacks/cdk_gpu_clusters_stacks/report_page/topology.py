@@ -21,7 +21,7 @@ MOST_SINGLE_NODES = 32
 _RACK_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 _MOST_RACKS = 32
 _LEAST_PLACES = 4
-_UNNAMED_ZONE = "zones that the deployment chooses"
+_UNNAMED_ZONE = "zones chosen at deployment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,13 +176,13 @@ def _fleet_words(fleet: FleetReport) -> Iterator[str]:
     if fleet.placement.strategy:
         yield f"{fleet.placement.strategy} placement group"
     if node.network.efa_interface_count:
-        yield f"EFA {gbps(node.network.efa_gbps)} a node, {count(node.network.efa_interface_count, 'interface')}"
+        yield f"EFA {gbps(node.network.efa_gbps)} per node, {count(node.network.efa_interface_count, 'interface')}"
     if node.mig:
-        yield f"MIG: {count(node.mig.slices, 'slice')} a node"
+        yield f"MIG: {count(node.mig.slices, 'slice')} per node"
     if servers:
         size = len(servers.servers[0]) if servers.servers else 1
         each = f", each on {size} accelerators" if size > 1 else ""
-        yield f"{count(servers.servers_per_node, 'model server')} a node{each}"
+        yield f"{count(servers.servers_per_node, 'model server')} per node{each}"
     for one in fleet.mounts:
         yield f"{one.mount_point}: {one.store}, over {'EFA' if one.over_efa else 'TCP'}"
 

@@ -104,8 +104,8 @@ def test_totals_are_ranges_where_fleets_scale() -> None:
 
 def test_a_price_says_what_it_leaves_out() -> None:
     text = report("p5-lustre")
-    assert "without what has no price here" in tile(text, "an hour, list price")
-    assert "The prices leave out: fleet preprocessing; store corpus; root volumes; " in text
+    assert "partial: some items have no price" in tile(text, "list price per hour")
+    assert "Not included in the prices: fleet preprocessing; store corpus; root volumes; " in text
 
 
 def test_split_gpus_show_no_bandwidth_that_they_do_not_have() -> None:
