@@ -107,10 +107,15 @@ def page() -> str:
     rows = every_rule()
     areas = [f"- `GPU-{area}` {AREAS[area]}" for area in sorted({row.area for row in rows})]
     table = [
-        f"| `{row.id}` | {cell(row.title)} | `{row.file.partition('/')[2]}` | {template_cell(row.id)} |" for row in rows
+        f"| `{row.id}` | {cell(row.title)} | `{_module(row.file)}` | {template_cell(row.id)} |" for row in rows
     ]
     heads = ["| Id | Rule | Decided in | In templates |", "| --- | --- | --- | --- |"]
     return "\n".join([INTRODUCTION, *areas, "", *heads, *table]) + "\n"
+
+
+def _module(file: str) -> str:
+    """A file below its package, as the page of a rule has the full path."""
+    return "/".join(file.split("/")[2:]) or file
 
 
 if __name__ == "__main__":

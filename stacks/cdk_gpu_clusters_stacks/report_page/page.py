@@ -277,7 +277,7 @@ def _stacks(plan: ClusterPlan) -> str:
         (
             escape(one.name),
             escape(one.kind),
-            "data is kept" if one.outlives else "nothing is kept",
+            "data is kept" if one.outlives else "-",
             escape(", ".join(one.depends_on) or "-"),
         )
         for one in plan.stacks

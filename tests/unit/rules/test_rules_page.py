@@ -111,4 +111,4 @@ def test_an_outdated_page_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "constructs" / "more.py").write_text('X = define_rule("GPU-IP-900", "a|b", source="c")\n')
     assert run("--check") == 1
     assert run() == 0
-    assert r"| `GPU-IP-900` | a\|b | `more.py` |  |" in (tmp_path / "docs" / "rules.md").read_text()
+    assert r"| `GPU-IP-900` | a\|b | `constructs/more.py` |  |" in (tmp_path / "docs" / "rules.md").read_text()
