@@ -16,6 +16,8 @@ from cdk_gpu_clusters_stacks.report_page.topology import topology
 from cdk_gpu_clusters_stacks.spec import load_cluster
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+#: Two fleets of each kind, six stores, and shares of everything.
+MANY_FLOWS = Path(__file__).parents[2] / "fixtures" / "report" / "many-flows.yaml"
 #: Boxes that lines may run through: they only hold others.
 _FRAMES = {"none", "vpc", "zone", "subnet"}
 
@@ -56,8 +58,8 @@ def _area(line: PlacedText) -> tuple[str, float, float, float, float]:
     return line.text, left, line.y - given.size * 0.7, left + width, line.y
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE])
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("width", [NARROW, 700, WIDE])
+@pytest.mark.parametrize("file", [*EXAMPLES, MANY_FLOWS], ids=lambda file: file.stem)
 def test_no_line_crosses_a_text_or_a_node(file: Path, width: int) -> None:
     placed, found = drawn(plan_cluster(load_cluster(file)), width)
     assert crossed(placed, found) == []
