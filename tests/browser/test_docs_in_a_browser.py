@@ -41,9 +41,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("docs")
     published = folder / "published"
     subprocess.run([sys.executable, TOOLS / "docs_site.py", "--folder", folder / "project"], check=True)
+    published.mkdir()
     tool, built = TOOLS / "publish_docs.py", folder / "project" / "site"
-    subprocess.run([sys.executable, tool, published, "0.1.0", "--site", built], check=True)
-    subprocess.run([sys.executable, tool, published, "0.2.0", "--latest", "--site", built], check=True)
+    for revision in ("v0.1.0", "v0.2.0"):
+        subprocess.run([sys.executable, tool, built, published, revision], check=True)
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(published))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/0.1.0/"
@@ -80,7 +81,7 @@ def test_the_address_without_a_version_leads_to_the_latest(browser: Chrome, site
     show(browser, site.replace("0.1.0/", ""))
     browser.implicitly_wait(5)
     browser.find_element("css selector", "h1")
-    assert browser.current_url.endswith("/0.2.0/index.html")
+    assert browser.current_url.endswith("/0.2.0/")
 
 
 def test_pictures_of_the_gallery_are_drawn_and_open_the_reports(browser: Chrome, site: str) -> None:
