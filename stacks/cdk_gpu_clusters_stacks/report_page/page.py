@@ -117,7 +117,12 @@ def _topology_words(plan: ClusterPlan) -> str:
         for fleet in plan.fleets
     ]
     stores = [f"store {store.name}" for store in plan.stores]
-    return "; ".join([*fleets, *stores])
+    mounts = [
+        f"{fleet.name} mounts {mount.store} over {'EFA' if mount.over_efa else 'TCP'}"
+        for fleet in plan.fleets
+        for mount in fleet.mounts
+    ]
+    return "; ".join([*fleets, *stores, *mounts])
 
 
 def _kubernetes(plan: ClusterPlan) -> Iterator[str]:

@@ -145,6 +145,12 @@ def test_the_legend_has_what_the_drawing_has_and_no_more() -> None:
     ]
 
 
+def test_a_reader_who_does_not_see_the_drawing_gets_its_flows() -> None:
+    found = re.search('aria-label="(Topology of .*?)"', report("train-and-serve"))
+    assert found
+    assert "trainers mounts models over EFA; servers mounts models over TCP" in found[1]
+
+
 def test_rows_without_a_name_of_their_column_show_no_colon() -> None:
     text = report("eks-p5-capacity-block")
     assert 'data-name=""' not in text
