@@ -64,7 +64,7 @@ test-node: env ## as root: test the node software against real programs on loopb
 test-vm: env ## as root: boot a node with its own kernel and disks twice in QEMU (ARGS=options of pytest)
 	@$(BIN)/python -m pytest --durations=0 --durations-min=5 tests/vm $(ARGS)
 
-test-browser: env ## as root: test the report in a real browser (ARGS=options of pytest)
+test-browser: env ## as root: test the report and the documentation in a real browser (ARGS=options of pytest)
 	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
 test-aws: env ## state what the checks of a real account do and cost; run them with ARGS="--account ID --budget USD"

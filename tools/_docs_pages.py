@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
+from _docs_gallery import PAGE as GALLERY
+from _docs_gallery import gallery_page, with_gallery
 from _pages import ROOT
-from _template_rules import FIXTURES, rule_page
-from write_rules_page import AREAS
+from _rule_pages import FOLDER as RULES
+from _rule_pages import rows, rule_page, with_links
 
 #: Section -> its pages in order, or its own sections. A pattern takes the files that no section names; what is not
 #: there is left out, and so is a section without pages.
 Sections: TypeAlias = "Mapping[str, tuple[str, ...] | Sections]"
 NAVIGATION: Sections = {
-    "Start": ("README.md", "docs/concepts.md", "docs/cookbook.md"),
+    "Start": ("README.md", GALLERY, "docs/concepts.md", "docs/cookbook.md", "docs/destroy.md"),
     "Guides": (
         "docs/cluster-file.md",
         "docs/command-line.md",
@@ -58,9 +60,6 @@ NAVIGATION: Sections = {
         "docs/reliability.md",
         "docs/performance.md",
     ),
-    "Template rules": {
-        title: (f"{FIXTURES}/GPU-{area}-*.yaml",) for area, title in sorted(AREAS.items(), key=lambda item: item[1])
-    },
     "Decisions": ("docs/decisions/README.md", "docs/decisions/*.md"),
     "Develop": (
         "CONTRIBUTING.md",
@@ -75,8 +74,12 @@ NAVIGATION: Sections = {
     ),
     "Project": ("CHANGELOG.md", "SECURITY.md", "LICENSE"),
 }
-TITLES = {"README.md": "Quick start", "SECURITY.md": "Report a vulnerability", "LICENSE": "Licence"}
+TITLES = {GALLERY: "Gallery", "README.md": "Quick start", "SECURITY.md": "Report a vulnerability", "LICENSE": "Licence"}
 LANGUAGES = {".yaml": "yaml", ".py": "python", "": "text"}
+
+
+#: Pages to which the site adds something.
+_CHANGED = {"README.md": with_gallery, f"{RULES}.md": with_links}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,9 +98,13 @@ class Page:
 
     def text(self) -> str:
         """Its Markdown: a Markdown file as it is, the page about a rule, or another file as a block of code."""
-        if self.source.startswith(FIXTURES):
+        if self.source == GALLERY:
+            return gallery_page()
+        if self.source.startswith(f"{RULES}/"):
             return rule_page(PurePosixPath(self.source).stem)
         content = (ROOT / self.source).read_text(encoding="utf-8")
+        if change := _CHANGED.get(self.source):
+            return change(content)
         suffix = PurePosixPath(self.source).suffix
         return content if suffix == ".md" else f"# {self.title}\n\n```{LANGUAGES[suffix]}\n{content}```\n"
 
@@ -109,6 +116,12 @@ def every_page(sections: Sections = NAVIGATION) -> Iterator[Page]:
             yield from every_page(pages)
         else:
             yield from (_page(source) for pattern in pages for source in _files(pattern))
+
+
+def rule_pages() -> Iterator[Page]:
+    """The pages about rules. The navigation leaves them out: the table of all rules links to them."""
+    for rule_id in rows():
+        yield Page(source=f"{RULES}/{rule_id}.md", target=f"rules/{rule_id}/index.md", title=rule_id)
 
 
 def navigation(sections: Sections = NAVIGATION, indent: str = "") -> Iterator[str]:
@@ -125,6 +138,8 @@ def navigation(sections: Sections = NAVIGATION, indent: str = "") -> Iterator[st
 
 def _files(pattern: str) -> list[str]:
     """The files that a pattern takes, by name."""
+    if pattern == GALLERY:
+        return [pattern]
     found = sorted(ROOT.glob(pattern), key=lambda path: path.with_suffix(""))
     named = set(_patterns(NAVIGATION)) - {pattern}
     return [source for path in found if (source := path.relative_to(ROOT).as_posix()) not in named]
@@ -148,8 +163,8 @@ def _target(source: PurePosixPath) -> PurePosixPath:
             return source.with_name("index.md")
         case ("docs", *_):
             return source.relative_to("docs")
-        case ("tests", *_):
-            return PurePosixPath("rules", f"{source.stem}.md")
+        case ("gallery", *_):
+            return source
         case ("examples", name, "app.py"):
             return PurePosixPath("examples", f"{name}.md")
         case ("examples", _):

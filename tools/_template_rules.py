@@ -34,24 +34,21 @@ def template_cell(rule_id: str) -> str:
     return f"[{rule.severity.value}](../{FIXTURES}/{rule_id}.yaml)" if rule else ""
 
 
-def rule_page(rule_id: str) -> str:
-    """The site's page about one rule."""
-    rule = template_rules()[rule_id]
+def template_part(rule_id: str) -> str:
+    """What the page about a rule says of templates; empty for a rule that is not asked of them."""
+    rule = template_rules().get(rule_id)
+    if rule is None:
+        return ""
     bad, changes, *_ = (ROOT / FIXTURES / f"{rule_id}.yaml").read_text(encoding="utf-8").split("\n---\n")
     return f"""\
-# {rule.id}
-
-{_sentence(rule.title)}
-
-- Severity: {rule.severity.value}
-- Why: {_sentence(rule.cause)}
-- Fix: {_sentence(rule.fix)}
+- Severity in templates: {rule.severity.value}
+- Why: {sentence(rule.cause)}
+- Fix: {sentence(rule.fix)}
 - Checks: {", ".join(f"`{kind}`" for kind in rule.on)}
 - Reads: {", ".join(_path(path) for path in rule.looks_at)}
-- Source: {_text(rule.rule.source)}
 - More: [{rule.url.removeprefix("https://")}]({rule.url}), {_seen()[rule.url]}
 
-How to run the rules, and how to accept a finding: [rules over any template](../../../docs/template-rules.md).
+How to run the rules, and how to accept a finding: [rules for any template](../template-rules.md).
 
 ## A template with the fault
 
@@ -76,11 +73,13 @@ def _seen() -> dict[str, str]:
         return {row["url"]: _SEEN[row["how"]].format(row["seen"]) for row in csv.DictReader(lines)}
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{_text(text[1:])}."
+def sentence(text: str) -> str:
+    """A text of a rule as a sentence of Markdown."""
+    return f"{text[0].upper()}{plain(text[1:])}."
 
 
-def _text(text: str) -> str:
+def plain(text: str) -> str:
+    """A text without meaning for Markdown."""
     return text.replace("<", "&lt;").replace("*", "\\*")
 
 

@@ -19,16 +19,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from _docs_gallery import gallery_files
 from _docs_links import LinkError, relink
-from _docs_pages import every_page, navigation
+from _docs_pages import every_page, navigation, rule_pages
 from _pages import ROOT
+from _template_rules import FIXTURES
 
 FOLDER = ROOT / "build" / "docs"
 SETTINGS = ROOT / "docs" / "site" / "zensical.toml"
 #: What stands beside the pages, and is copied as it is.
-BESIDE = ("docs/drawings/*.svg", "docs/site/*.css")
+BESIDE = ("docs/drawings/*.svg", "docs/site/*.css", "docs/site/*.js")
 #: What the settings refer to.
 SOURCES = ("constructs", "emulator", "stacks", "tools")
+#: The last entry of the navigation.
+_REPOSITORY = "* [Repository](https://github.com/cdk-gpu-clusters/cdk-gpu-clusters)"
 ALL_WELL = "No issues found"
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -40,10 +44,14 @@ def lay_out(folder: Path) -> None:
         LinkError: If a page links to a file that the site does not show.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    shown = list(every_page())
+    shown = [*every_page(), *rule_pages()]
     beside = [path.relative_to(ROOT).as_posix() for pattern in BESIDE for path in sorted(ROOT.glob(pattern))]
     places = {page.source: page.target for page in shown}
     places |= {source: posixpath.relpath(source, "docs") for source in beside}
+    # A fixture is an example of its rule, and shown on the rule's page.
+    places |= {f"{FIXTURES}/{page.title}.yaml": page.target for page in rule_pages()}
+    gallery = dict(gallery_files())
+    places |= {target: target for target in gallery}
     # A link to a folder leads to its README, as it does where the repository is browsed.
     folders = {source: target for source, target in places.items() if source.endswith("/README.md")}
     places |= {posixpath.dirname(source): target for source, target in folders.items()}
@@ -51,7 +59,9 @@ def lay_out(folder: Path) -> None:
         _write(folder / "pages" / page.target, relink(page.text(), page.source, page.target, places))
     for source in beside:
         _write(folder / "pages" / places[source], (ROOT / source).read_text(encoding="utf-8"))
-    _write(folder / "pages" / "NAVIGATION.md", "\n".join(navigation()) + "\n")
+    for target, text in gallery.items():
+        _write(folder / "pages" / target, text)
+    _write(folder / "pages" / "NAVIGATION.md", "\n".join([*navigation(), _REPOSITORY]) + "\n")
     shutil.copyfile(SETTINGS, folder / SETTINGS.name)
     for name in SOURCES:
         (folder / name).symlink_to(ROOT / name)

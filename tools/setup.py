@@ -3,7 +3,7 @@
 What it makes, all below the repository and all from the lock files:
 
 * ``.venv/``: the Python packages of ``requirements/dev.txt`` and this project, editable;
-* ``.tools/``: the Node programs of ``tools/cli/package-lock.json`` (the CDK CLI, pyright);
+* ``.tools/``: the Node programs of ``tools/cli/package-lock.json`` (the CDK CLI, pyright, axe-core);
 * ``.tools/bin/``: ``node``, ``npm``, ``cdk`` and ``pyright`` on the Node 24 that came with the Python packages;
 * ``.tools/python39/``, with ``--python39``: Python 3.9 and pytest, for the tests of the node software.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from _pages import ROOT, cell, constants_made_by, write_or_check
@@ -60,7 +59,8 @@ Every finding carries the id of its rule. An id keeps its meaning, and the id of
 finding names its cause, the value, the allowed values and the change to make. Errors stop; warnings and infos do not.
 
 The last column has the severity of the rules over any CloudFormation template, with a link to an example: see
-[template rules](template-rules.md). Constructs and cluster files keep the other rules.
+[template rules](template-rules.md). The other rules apply to constructs, cluster files and accounts. The documentation
+site has a page for each rule, with its source.
 
 This page is written by `tools/write_rules_page.py`; do not edit it.
 """
@@ -104,18 +104,18 @@ def every_rule() -> list[Row]:
 
 def page() -> str:
     """The text of the page."""
-    parts = [INTRODUCTION]
-    for area, rows in groupby(every_rule(), key=lambda row: row.area):
-        parts += [
-            f"\n## {AREAS[area]} (`GPU-{area}`)\n",
-            "| Id | Rule | Source | Defined in | In templates |",
-            "| --- | --- | --- | --- | --- |",
-        ]
-        parts += [
-            f"| `{row.id}` | {cell(row.title)} | {cell(row.source)} | `{row.file}` | {template_cell(row.id)} |"
-            for row in rows
-        ]
-    return "\n".join(parts).rstrip() + "\n"
+    rows = every_rule()
+    areas = [f"- `GPU-{area}` {AREAS[area]}" for area in sorted({row.area for row in rows})]
+    table = [
+        f"| `{row.id}` | {cell(row.title)} | `{_module(row.file)}` | {template_cell(row.id)} |" for row in rows
+    ]
+    heads = ["| Id | Rule | Decided in | In templates |", "| --- | --- | --- | --- |"]
+    return "\n".join([INTRODUCTION, *areas, "", *heads, *table]) + "\n"
+
+
+def _module(file: str) -> str:
+    """A file below its package, as the page of a rule has the full path."""
+    return "/".join(file.split("/")[2:]) or file
 
 
 if __name__ == "__main__":

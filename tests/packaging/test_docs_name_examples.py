@@ -18,8 +18,25 @@ EXAMPLES = {
 
 def test_the_page_of_the_examples_has_a_row_for_each() -> None:
     page = (REPOSITORY / "examples" / "README.md").read_text("utf-8")
-    rows = re.findall(r"^\| `(\S+\.(?:yaml|py))` \| \S.* \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\| \[`(\S+\.(?:yaml|py))`\]\(\1\) \| \S.* \|$", page, re.MULTILINE)
     assert sorted(rows) == sorted(EXAMPLES)
+
+
+def test_the_page_of_the_examples_names_all_that_its_prices_leave_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "tools"))
+    from _examples import cluster_files
+
+    page = " ".join((REPOSITORY / "examples" / "README.md").read_text("utf-8").split())
+    listed = {
+        "root volumes": "root volumes",
+        "load balancers": "load balancers",
+        "network: endpoints or NAT gateway, flow logs": "the network",
+        "data transfer, metrics and logs": "data transfer, logs",
+        "objects in S3": "stored objects",
+    }
+    for one in cluster_files():
+        for name in one.plan.cost.missing:
+            assert name in one.unpriced or listed[name] in page
 
 
 def test_the_cookbook_says_how_to_use_each_example() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import subprocess
 import sys
@@ -47,7 +48,8 @@ class Fetches(HTMLParser):
         self.feed(page.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if value and name == FETCHED.get(tag)]
+        if dict(attrs).get("rel") not in ("next", "prev"):  # ways to go on, which no browser fetches
+            self.found += [value for name, value in attrs if value and name == FETCHED.get(tag)]
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,32 @@ def test_every_page_of_the_repository_is_built(site: Path) -> None:
     } <= found
 
 
+def test_every_rule_has_a_page_at_its_address_with_a_link_to_it(site: Path) -> None:
+    table = (site / "rules.html").read_text(encoding="utf-8")
+    ids = set(re.findall(r"GPU-[A-Z0-9]+-\d{3}(?=</code>)", table))
+    assert len(ids) > 400
+    assert {page.parent.name for page in (site / "rules").rglob("index.html")} == ids
+    assert {rule_id for rule_id in ids if f'href="rules/{rule_id}/index.html"' not in table} == set()
+    areas = {rule_id.rpartition("-")[0].lower() for rule_id in ids}
+    assert {area for area in areas if f'href="#{area}"' not in table or f'id="{area}"' not in table} == set()
+
+
+def test_the_gallery_has_a_report_and_a_picture_of_each_example(site: Path) -> None:
+    gallery = (site / "gallery" / "index.html").read_text(encoding="utf-8")
+    names = {file.stem for file in (REPOSITORY / "examples").glob("*.yaml")}
+    for name in names:
+        assert f'href="{name}.html"' in gallery
+        assert f'src="{name}.svg"' in gallery
+        report = (site / "gallery" / f"{name}.html").read_text(encoding="utf-8")
+        assert report.startswith("<!doctype html>")
+        picture = (site / "gallery" / f"{name}.svg").read_text(encoding="utf-8")
+        assert picture.startswith('<svg class="picture" xmlns="http://www.w3.org/2000/svg"')
+    assert {page.stem for page in (site / "gallery").glob("*.html")} == names | {"index"}
+    start = (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="gallery/index.html"' in start
+    assert 'src="gallery/p5-lustre.svg"' in start
+
+
 def test_every_public_name_is_documented(site: Path) -> None:
     reference = "\n".join(page.read_text(encoding="utf-8") for page in built(site / "reference"))
     names = [name for name in cdk_gpu_clusters.__all__ if name != "__version__"]
@@ -99,6 +127,14 @@ def test_every_construct_has_a_page_of_its_own_with_its_example(site: Path) -> N
         assert 'class="admonition' not in text, name  # what griffe makes of a section that it does not know
 
 
+def test_every_page_links_to_the_repository_and_does_not_ask_it_for_stars(site: Path) -> None:
+    link = 'href="https://github.com/cdk-gpu-clusters/cdk-gpu-clusters"'
+    pages = [page for page in built(site) if page.parent != site / "gallery" or page.stem == "index"]
+    assert [page.name for page in pages if link not in page.read_text(encoding="utf-8")] == []
+    # The theme's script asks GitHub if a page has this component.
+    assert not any('data-md-component="source"' in page.read_text(encoding="utf-8") for page in pages)
+
+
 def test_nothing_is_documented_twice() -> None:
     shown = Counter(
         name
@@ -106,6 +142,20 @@ def test_nothing_is_documented_twice() -> None:
         for name in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     )
     assert [name for name, count in shown.items() if count > 1] == []
+
+
+def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
+    """Zensical checks the links of the pages; here are also those that it writes, and those of the gallery."""
+    files = {file.relative_to(site).as_posix() for file in site.rglob("*") if file.is_file()}
+    links: dict[str, str] = {}
+    for page in built(site):
+        folder = page.parent.relative_to(site).as_posix()
+        for link in re.findall(r'href="([^"#?]+)', page.read_text(encoding="utf-8")):
+            if not re.match(r"[a-z]+:|/", link):
+                links.setdefault(posixpath.normpath(posixpath.join(folder, link)), page.name)
+    assert len(links) > 500
+    missing = {link: page for link, page in links.items() if link not in files and f"{link}/index.html" not in files}
+    assert missing.keys() <= {"."}
 
 
 def test_a_reader_fetches_nothing_from_elsewhere(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""Stops a group that launches nodes, sees them fail and launches others, at full price and for ever.
+"""Stops a group that launches nodes, sees them fail and launches others, at full price and forever.
 
 * A rule counts the launches of the group that got an instance and lost it before it was in service. EC2 Auto Scaling
   sends "EC2 Instance Launch Unsuccessful" then, as it does when EC2 has no capacity: that names no instance, and is

@@ -54,7 +54,7 @@ class GangJob:
         command: What each container runs, by the entrypoint of its image: what `docker run` takes after the image.
         environment: Variables, over those of NCCL.
         namespace: Namespace.
-        queue: LocalQueue of Kueue; None: the pods start as they find room, and half a gang may wait for ever.
+        queue: LocalQueue of Kueue; None: the pods start as they find room, and half a gang may wait forever.
         same_layer: Layer of the network in which all nodes share a network node; None: as near as there is room.
         max_restarts: How often all pods start again when one has failed; the end of a node does not count.
         grace_period_seconds: How long a container has after SIGTERM; that of the group if left out.
@@ -211,7 +211,7 @@ _LONGEST_POD_NAME = 63
 NODE_COUNT = define_rule(
     "GPU-K8S-002",
     "a job takes one node or more, and no more than its group has",
-    source="a gang that never fits waits for ever",
+    source="a gang that never fits waits forever",
 )
 WHOLE_GPUS = define_rule(
     "GPU-K8S-003",

@@ -45,7 +45,7 @@ _AT_ONCE = 25
 SERVER_COUNT = define_rule(
     "GPU-K8S-010",
     "a group runs one model server or more, and no more than it has places for",
-    source="a server without a place waits for ever",
+    source="a server without a place waits forever",
 )
 
 

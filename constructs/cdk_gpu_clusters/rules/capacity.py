@@ -221,7 +221,7 @@ class CapacityWindow:
 
     Attributes:
         starts_at: From when; None for always.
-        drain_at: Until when: then they are drained; None for ever.
+        drain_at: Until when: then they are drained; None forever.
         node_count: How many.
         reservation_id: `cr-…` of their block, if it is one of several; None otherwise.
     """

@@ -383,7 +383,7 @@ RESERVATION_COUNT = define_rule("GPU-CAP-017", "a reservation holds 1 to 1000 in
 RESERVATION_END = define_rule(
     "GPU-CAP-018",
     "a reservation has an end date, or is explicitly unlimited",
-    source="design: a forgotten reservation bills for ever",
+    source="design: a forgotten reservation bills forever",
 )
 RESERVATION_PLACEMENT = define_rule(
     "GPU-CAP-019", "only a cluster placement group can hold a reservation", source=_ODCR

@@ -241,7 +241,7 @@ class LustreSizing:
         read_cache_gib: Of Intelligent-Tiering with a USER_PROVISIONED cache, in GiB.
         metadata_iops: Metadata operations to provision; None is automatic where the class has that.
         metadata_mode: None follows from the class and from `metadata_iops`.
-        efa: Whether clients mount over EFA; settled at creation for ever.
+        efa: Whether clients mount over EFA; settled at creation forever.
         version: Lustre version of the servers.
 
     Example:

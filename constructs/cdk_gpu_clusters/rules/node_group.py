@@ -525,7 +525,7 @@ def max_pods(record: InstanceType, interfaces: InterfacePlan, *, prefix_delegati
     """The number of pods for which a node has addresses, at most what EKS recommends.
 
     Pods get addresses from network card 0 alone. EKS's own number counts every interface that card 0 takes, also those
-    that `efa-only` interfaces occupy, which have no addresses: pods above ours would wait for an address for ever.
+    that `efa-only` interfaces occupy, which have no addresses: pods above ours would wait for an address forever.
 
     Args:
         record: Type of the node.

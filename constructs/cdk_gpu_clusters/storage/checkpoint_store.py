@@ -60,7 +60,7 @@ class ExpressBucket(ClusterConstruct):
             construct_id: Id in the scope.
             zone_id: Zone of the nodes, by id. A change replaces the bucket.
             base_name: First part of the name; CloudFormation makes the name if left out. A change replaces it.
-            encryption_key: Customer managed key. A directory bucket keeps its first one for ever.
+            encryption_key: Customer managed key. A directory bucket keeps its first one forever.
             expire_after: When objects are deleted; never if left out.
             abort_incomplete_uploads_after: When parts of unfinished uploads are deleted.
 

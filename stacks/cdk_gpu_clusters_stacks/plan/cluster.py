@@ -79,15 +79,30 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
 
 
 def _totals(fleets: Sequence[FleetReport]) -> Totals:
+    least = _amounts([(fleet, fleet.minimum_nodes) for fleet in fleets])
+    most = _amounts([(fleet, fleet.maximum_nodes) for fleet in fleets])
     return Totals(
         minimum_nodes=sum(fleet.minimum_nodes for fleet in fleets),
         maximum_nodes=sum(fleet.maximum_nodes for fleet in fleets),
-        accelerators=sum(fleet.accelerators for fleet in fleets),
-        accelerator_memory_gib=sum(fleet.accelerator_memory_gib for fleet in fleets),
-        mig_slices=sum(fleet.maximum_nodes * fleet.node.mig.slices for fleet in fleets if fleet.node.mig is not None),
-        model_servers=sum(
-            fleet.maximum_nodes * fleet.servers.servers_per_node for fleet in fleets if fleet.servers is not None
-        ),
+        minimum_accelerators=least[0],
+        minimum_accelerator_memory_gib=least[1],
+        minimum_mig_slices=least[2],
+        minimum_model_servers=least[3],
+        accelerators=most[0],
+        accelerator_memory_gib=most[1],
+        mig_slices=most[2],
+        model_servers=most[3],
+    )
+
+
+def _amounts(fleets: Sequence[tuple[FleetReport, int]]) -> tuple[int, float, int, int]:
+    """Accelerators, their memory in GiB, MIG slices and model servers of so many nodes of each fleet."""
+    devices = [(nodes * one.count, one.memory_gib_each) for fleet, nodes in fleets if (one := fleet.node.accelerator)]
+    return (
+        sum(many for many, _ in devices),
+        sum(many * gib for many, gib in devices),
+        sum(nodes * fleet.node.mig.slices for fleet, nodes in fleets if fleet.node.mig is not None),
+        sum(nodes * fleet.servers.servers_per_node for fleet, nodes in fleets if fleet.servers is not None),
     )
 
 

@@ -854,7 +854,7 @@ class StackPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """All fleets together, at their most nodes.
+    """All fleets together. A name that begins with `minimum_` is for their least nodes, the others for their most.
 
     Attributes:
         accelerators: Number of accelerators; a share of one counts as the devices that the system sees.
@@ -862,6 +862,10 @@ class Totals:
 
     minimum_nodes: int
     maximum_nodes: int
+    minimum_accelerators: int
+    minimum_accelerator_memory_gib: float
+    minimum_mig_slices: int
+    minimum_model_servers: int
     accelerators: int
     accelerator_memory_gib: float
     mig_slices: int

@@ -66,20 +66,28 @@ def _head(plan: ClusterPlan) -> Section:
     account = plan.account or "of the credentials at deployment"
     rows = [Row("where", [f"{plan.region}, account {account}"])]
     totals = plan.totals
-    nodes = number(totals.maximum_nodes)
-    if totals.minimum_nodes != totals.maximum_nodes:
-        nodes = f"{number(totals.minimum_nodes)} to {nodes}"
-    words = [f"{nodes} node{'' if nodes == '1' else 's'}"]
+    words = [_several(totals.minimum_nodes, totals.maximum_nodes, "node")]
     if totals.accelerators:
-        words.append(
-            f"{count(totals.accelerators, 'accelerator')} with {number(totals.accelerator_memory_gib)} GiB of memory"
-        )
-    words += [count(totals.mig_slices, "MIG slice")] if totals.mig_slices else []
-    words += [count(totals.model_servers, "model server")] if totals.model_servers else []
+        memory = _range(totals.minimum_accelerator_memory_gib, totals.accelerator_memory_gib)
+        devices = _several(totals.minimum_accelerators, totals.accelerators, "accelerator")
+        words.append(f"{devices} with {memory} GiB of memory")
+    if totals.mig_slices:
+        words.append(_several(totals.minimum_mig_slices, totals.mig_slices, "MIG slice"))
+    if totals.model_servers:
+        words.append(_several(totals.minimum_model_servers, totals.model_servers, "model server"))
     rows.append(Row("in all", [", ".join(words)]))
     if plan.tags:
         rows.append(Row("tags", [", ".join(f"{key}={value}" for key, value in plan.tags.items())]))
     return Section(f"Cluster {plan.name}", rows)
+
+
+def _several(least: int, most: int, thing: str) -> str:
+    """`4 nodes`, or `2 to 4 nodes`."""
+    return count(most, thing) if least == most else f"{number(least)} to {number(most)} {thing}s"
+
+
+def _range(least: float, most: float) -> str:
+    return number(most) if least == most else f"{number(least)} to {number(most)}"
 
 
 def _network(network: NetworkPlan) -> Section:

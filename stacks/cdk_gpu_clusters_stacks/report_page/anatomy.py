@@ -8,6 +8,7 @@ from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan.model import AcceleratorPlan, CardPlan, FleetReport, MigGpuSlices, NodeReport
 
 from .boxes import Box, Direction, Text, filled_up, gbps, group, number
+from .marks import server_groups
 
 _GPU_WIDTH = 96
 _CARD_WIDTH = 30
@@ -20,37 +21,55 @@ def anatomy(fleet: FleetReport) -> Box:
     node = fleet.node
     parts: list[Box] = []
     if node.accelerator:
-        parts += [_accelerators(node, node.accelerator), _link(node.accelerator)]
+        parts += [_accelerators(fleet, node.accelerator), _link(node, node.accelerator)]
     parts.append(_cards(node))
     parts.append(_disks(node))
     return Box(style="machine", children=parts, padding=12, gap=10)
 
 
-def _accelerators(node: NodeReport, accelerator: AcceleratorPlan) -> Box:
-    split = {gpu.index: gpu for gpu in node.mig.gpus} if node.mig else {}
-    memory_slices = node.mig.memory_slices if node.mig else 1
-    boxes = [_accelerator(accelerator, index, split.get(index), memory_slices) for index in range(accelerator.count)]
-    return group(*filled_up(boxes, _LEAST_GPU_PLACES), direction=Direction.ROW, minimum_child_width=_GPU_WIDTH)
+def _accelerators(fleet: FleetReport, accelerator: AcceleratorPlan) -> Box:
+    """The accelerators; those of a model server that takes several stand in one box."""
+    boxes = [_accelerator(fleet, accelerator, index) for index in range(accelerator.count)]
+    groups = server_groups(fleet)
+    if not groups:
+        return group(*filled_up(boxes, _LEAST_GPU_PLACES), direction=Direction.ROW, minimum_child_width=_GPU_WIDTH)
+    servers = [_server(place, [boxes[index] for index in one]) for place, one in enumerate(groups)]
+    grouped = {index for one in groups for index in one}
+    rest = [box for index, box in enumerate(boxes) if index not in grouped]
+    return group(*servers, *rest, direction=Direction.ROW, minimum_child_width=300)
 
 
-def _accelerator(accelerator: AcceleratorPlan, index: int, split: MigGpuSlices | None, memory_slices: int) -> Box:
-    kind = "GPU" if accelerator.kind == "gpu" else "Neuron"
-    head = Text(text=f"{kind} {index}", bold=True)
-    memory = Text(text=f"{accelerator.name}, {number(accelerator.memory_gib_each)} GiB", style="note", size=11)
-    whole = split is None or not split.slices
+def _server(place: int, boxes: Sequence[Box]) -> Box:
+    words = Text(text=f"model server {place}: tensor-parallel group of {len(boxes)}", bold=True, size=11, wraps=True)
     return Box(
-        style="train" if whole else "infer",
-        texts=[head, memory],
-        children=[_whole(accelerator)] if split is None or not split.slices else [_slices(split, memory_slices)],
+        style="group",
+        texts=[words],
+        children=[group(*boxes, direction=Direction.ROW, minimum_child_width=_GPU_WIDTH)],
         padding=8,
-        title=f"{kind} {index}: {accelerator.name}" + ("" if whole else f", {split.partition if split else ''}"),
     )
 
 
-def _whole(accelerator: AcceleratorPlan) -> Box:
-    words = "whole" if accelerator.share_of_gpu == 1 else f"{accelerator.share_of_gpu:.3g} of a GPU"
+def _accelerator(fleet: FleetReport, accelerator: AcceleratorPlan, index: int) -> Box:
+    mig = fleet.node.mig
+    split = next((gpu for gpu in mig.gpus if gpu.index == index and gpu.slices), None) if mig else None
+    kind = "GPU" if accelerator.kind == "gpu" else "Neuron"
+    inside = _slices(split, mig.memory_slices) if mig and split else _whole(fleet, accelerator)
     return Box(
-        style="whole",
+        style="train" if fleet.purpose == "training" else "infer",
+        texts=[
+            Text(text=f"{kind} {index}", bold=True),
+            Text(text=f"{accelerator.name}, {number(accelerator.memory_gib_each)} GiB", style="note", size=11),
+        ],
+        children=[inside],
+        padding=8,
+        title=f"{kind} {index}: {accelerator.name}" + (f", {split.partition}" if split else ""),
+    )
+
+
+def _whole(fleet: FleetReport, accelerator: AcceleratorPlan) -> Box:
+    words = fleet.purpose if accelerator.share_of_gpu == 1 else f"{accelerator.share_of_gpu:.3g} of a GPU"
+    return Box(
+        style="train-mark" if fleet.purpose == "training" else "infer-mark",
         texts=[Text(text=words, style="on", size=11, centred=True)],
         height=44,
         padding=4,
@@ -83,8 +102,10 @@ def _slices(split: MigGpuSlices, memory_slices: int) -> Box:
     )
 
 
-def _link(accelerator: AcceleratorPlan) -> Box:
-    if accelerator.kind != "gpu":
+def _link(node: NodeReport, accelerator: AcceleratorPlan) -> Box:
+    if node.mig:
+        words = "no NVLink between MIG slices"
+    elif accelerator.kind != "gpu":
         words = "NeuronLink: not in the catalogue"
     elif accelerator.nvlink_gbytes_per_s is None:
         words = "NVLink: unknown"

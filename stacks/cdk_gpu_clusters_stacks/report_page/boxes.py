@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import floor
+from typing import NamedTuple
 
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan.model import UsdRange
@@ -14,6 +15,18 @@ from cdk_gpu_clusters_stacks.plan.model import UsdRange
 LINE_HEIGHT = 1.4
 #: Part of the font's size from the top of a line to its baseline.
 _BASELINE = 1.05
+
+
+class Margins(NamedTuple):
+    """Free room inside a box around its texts and children, in pixels, over and above its padding."""
+
+    left: float = 0
+    above: float = 0
+    right: float = 0
+    below: float = 0
+
+
+_NO_MARGINS = Margins()
 
 
 class Direction(Enum):
@@ -51,8 +64,11 @@ class Box:
         texts: Lines at its top.
         children: Boxes below the texts.
         direction: How the children are arranged.
+        key: Name by which flows refer to it; empty for a box without flows.
         padding: Room inside its border, in pixels.
+        margins: Room for the lines of flows.
         gap: Room between its children, in pixels.
+        row_gap: Room between rows of them; `gap` by default.
         minimum_child_width: A row whose children would be narrower becomes a column; a grid's columns are as wide.
         height: Height of its own, in pixels; as high as what it holds by default.
         middle: Whether its texts stand in the middle of that height.
@@ -65,8 +81,11 @@ class Box:
     texts: Sequence[Text] = ()
     children: Sequence[Box] = ()
     direction: Direction = Direction.COLUMN
+    key: str = ""
     padding: float = 8
+    margins: Margins = _NO_MARGINS
     gap: float = 8
+    row_gap: float | None = None
     minimum_child_width: float = 0
     height: float | None = None
     middle: bool = False
@@ -111,6 +130,8 @@ def group(
     direction: Direction = Direction.COLUMN,
     minimum_child_width: float = 0,
     gap: float = 8,
+    margins: Margins = _NO_MARGINS,
+    key: str = "",
 ) -> Box:
     """Boxes that are arranged together, without a border of their own."""
     return Box(
@@ -118,7 +139,9 @@ def group(
         texts=texts,
         children=children,
         direction=direction,
+        key=key,
         padding=0,
+        margins=margins,
         gap=gap,
         minimum_child_width=minimum_child_width,
     )
@@ -131,16 +154,18 @@ def filled_up(boxes: Sequence[Box], places: int) -> list[Box]:
 
 def place(box: Box, width: float, *, x: float = 0, y: float = 0) -> PlacedBox:
     """Give a box and all that it holds a place."""
-    inner = max(width - 2 * box.padding, 0)
-    texts, below = _place_texts(box, x + box.padding, y + box.padding, inner)
+    margins = box.margins
+    left, top = x + box.padding + margins.left, y + box.padding
+    inner = max(width - 2 * box.padding - margins.left - margins.right, 0)
+    texts, below = _place_texts(box, left, top, inner)
     if box.middle and box.height is not None:
-        down = max((box.height - 2 * box.padding - (below - y - box.padding)) / 2, 0)
-        texts, below = _place_texts(box, x + box.padding, y + box.padding + down, inner)
+        down = max((box.height - 2 * box.padding - (below - top)) / 2, 0)
+        texts, below = _place_texts(box, left, top + down, inner)
     if texts and box.children:
         below += box.gap / 2
-    children = _place_children(box, x + box.padding, below, inner)
+    children = _place_children(box, left, below + margins.above, inner)
     bottom = max((child.y + child.height for child in children), default=below)
-    height = max(bottom + box.padding - y, box.height or 0)
+    height = max(bottom + margins.below + box.padding - y, box.height or 0)
     return PlacedBox(box=box, x=x, y=y, width=width, height=height, texts=tuple(texts), children=tuple(children))
 
 
@@ -181,7 +206,7 @@ def _place_children(box: Box, x: float, y: float, width: float) -> list[PlacedBo
         ]
         highest = max(one.height for one in row)
         placed += [replace(one, height=highest) for one in row]
-        y += highest + box.gap
+        y += highest + (box.gap if box.row_gap is None else box.row_gap)
     return placed
 
 
@@ -257,6 +282,11 @@ UNKNOWN = "unknown"
 def number(value: float) -> str:
     """A number with commas, without needless decimals."""
     return f"{value:,.1f}".removesuffix(".0")
+
+
+def range_text(low: float, high: float) -> str:
+    """`32`, or `16 to 32`."""
+    return number(high) if low == high else f"{number(low)} to {number(high)}"
 
 
 def usd(amount: UsdRange | None) -> str:

@@ -11,16 +11,18 @@ from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.model import FleetReport, StorePlan, SubnetUse, UsdRange
 
 from .anatomy import anatomy
-from .boxes import UNKNOWN, Box, PlacedBox, PlacedText, gbps, nodes_text, number, place, usd, zones_text
+from .boxes import UNKNOWN, gbps, nodes_text, number, place, range_text, usd, zones_text
+from .drawing import drawings, svg
+from .legend import legend
 from .topology import cluster_rows, node_group_rows, topology
 
-#: Widths that drawings are laid out for, in pixels: inside a card of a wide page, and of a telephone.
-WIDE, NARROW = 1090, 340
+#: Width of a picture, in pixels.
+_PICTURE = 640
 
 
 def report_html(plan: ClusterPlan) -> str:
     """The report of a cluster, as one HTML page."""
-    style = files(__package__).joinpath("style.css").read_text("utf-8")
+    style = _style_sheet()
     return "".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -28,7 +30,7 @@ def report_html(plan: ClusterPlan) -> str:
             '<meta name="color-scheme" content="light dark">',
             f"<title>{escape(plan.name)}: GPU cluster report</title><style>{style}</style></head><body><main>",
             *_header(plan),
-            _card("Topology", _drawings(topology(plan), f"Topology of {plan.name}", _topology_words(plan))),
+            _card("Topology", topology_figure(plan)),
             *_kubernetes(plan),
             *_anatomies(plan),
             '<div class="pair">',
@@ -43,6 +45,18 @@ def report_html(plan: ClusterPlan) -> str:
     )
 
 
+def topology_picture(plan: ClusterPlan) -> str:
+    """The topology of a cluster as one SVG file with its own colours."""
+    made = topology(plan)
+    placed = place(made.box, _PICTURE)
+    title, words = f"Topology of {plan.name}", _topology_words(plan)
+    return svg(placed, made.flows, title=title, description=words, style="picture", style_sheet=_style_sheet())
+
+
+def _style_sheet() -> str:
+    return files(__package__).joinpath("style.css").read_text("utf-8")
+
+
 def _card(title: str, body: str) -> str:
     key = title.lower().replace(" ", "-")
     return (
@@ -51,11 +65,10 @@ def _card(title: str, body: str) -> str:
     )
 
 
-def _drawings(box: Box, title: str, description: str) -> str:
-    return "".join(
-        svg(place(box, width), title=title, description=description, style=style)
-        for width, style in ((WIDE, "wide"), (NARROW, "narrow"))
-    )
+def topology_figure(plan: ClusterPlan) -> str:
+    """The topology of a cluster with its legend, as HTML that needs the report's style sheet."""
+    made = topology(plan)
+    return drawings(made.box, f"Topology of {plan.name}", _topology_words(plan), made.flows) + legend(plan, made.flows)
 
 
 def _header(plan: ClusterPlan) -> Iterator[str]:
@@ -66,21 +79,35 @@ def _header(plan: ClusterPlan) -> Iterator[str]:
         plan.network.availability_zone,
     ]
     yield f"<header><h1>{escape(plan.name)}</h1><p class='soft'>{escape(' · '.join(where))}</p></header>"
-    totals = plan.totals
-    efa = [fleet.node.network.efa_gbps for fleet in plan.fleets]
-    known = [one for one in efa if one]
-    tiles = [
-        ("nodes", nodes_text(totals.minimum_nodes, totals.maximum_nodes).rpartition(" ")[0]),
-        ("accelerators", number(totals.accelerators)),
-        ("accelerator memory", f"{number(totals.accelerator_memory_gib)} GiB"),
-        *([("MIG slices", number(totals.mig_slices))] if totals.mig_slices else []),
-        *([("model servers", number(totals.model_servers))] if totals.model_servers else []),
-        *([("EFA a node, at most", gbps(max(known)))] if known else []),
-        ("an hour, list price", usd(plan.cost.usd_per_hour)),
-        *([("all runs, list price", usd(plan.cost.usd_per_run))] if plan.cost.usd_per_run else []),
-    ]
-    cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles)
+    mark = "<dd class='left-out'>partial: some items have no price</dd>" if plan.cost.missing else ""
+    cells = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd>{mark if is_price else ''}</div>"
+        for name, value, is_price in _tiles(plan)
+    )
     yield f'<dl class="tiles">{cells}</dl>'
+    if plan.cost.missing:
+        yield f"<p class='soft'><small>Not included in the prices: {escape('; '.join(plan.cost.missing))}.</small></p>"
+
+
+def _tiles(plan: ClusterPlan) -> Iterator[tuple[str, str, bool]]:
+    """Name and value of each total, and whether it is a price."""
+    totals = plan.totals
+    ranges = [
+        ("nodes", totals.minimum_nodes, totals.maximum_nodes, ""),
+        ("accelerators", totals.minimum_accelerators, totals.accelerators, ""),
+        ("accelerator memory", totals.minimum_accelerator_memory_gib, totals.accelerator_memory_gib, " GiB"),
+        ("MIG slices", totals.minimum_mig_slices, totals.mig_slices, ""),
+        ("model servers", totals.minimum_model_servers, totals.model_servers, ""),
+    ]
+    for name, least, most, unit in ranges:
+        if most:
+            yield name, range_text(least, most) + unit, False
+    efa = [fleet.node.network.efa_gbps for fleet in plan.fleets]
+    if known := [one for one in efa if one]:
+        yield "EFA per node, at most", gbps(max(known)), False
+    yield "list price per hour", usd(plan.cost.usd_per_hour), True
+    if plan.cost.usd_per_run:
+        yield "list price, all runs", usd(plan.cost.usd_per_run), True
 
 
 def _topology_words(plan: ClusterPlan) -> str:
@@ -90,7 +117,12 @@ def _topology_words(plan: ClusterPlan) -> str:
         for fleet in plan.fleets
     ]
     stores = [f"store {store.name}" for store in plan.stores]
-    return "; ".join([*fleets, *stores])
+    mounts = [
+        f"{fleet.name} mounts {mount.store} over {'EFA' if mount.over_efa else 'TCP'}"
+        for fleet in plan.fleets
+        for mount in fleet.mounts
+    ]
+    return "; ".join([*fleets, *stores, *mounts])
 
 
 def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
@@ -99,7 +131,7 @@ def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
         return
     cluster = [(escape(name), escape(words)) for name, words in cluster_rows(plan.kubernetes)]
     groups = [tuple(map(escape, row)) for row in node_group_rows(plan)]
-    heads = ("node group", "bought as, image", "pods a node", "resources a node, taints", "size, updates")
+    heads = ("node group", "bought as, image", "pods per node", "resources per node, taints", "size, updates")
     table = _table(heads, groups, numbers=(2,))
     yield _card("Kubernetes", f"{_table(('Amazon EKS', ''), cluster)}<h3>Node groups</h3>{table}")
 
@@ -108,14 +140,14 @@ def _anatomies(plan: ClusterPlan) -> Iterator[str]:
     """A card for each kind of node; fleets with equal nodes share one."""
     drawn: list[tuple[FleetReport, list[str]]] = []
     for fleet in plan.fleets:
-        same = next((names for other, names in drawn if other.node == fleet.node), None)
+        same = next((names for other, names in drawn if _looks_alike(other, fleet)), None)
         if same is None:
             drawn.append((fleet, [fleet.name]))
         else:
             same.append(fleet.name)
     for fleet, names in drawn:
         node = fleet.node
-        title = f"A node of {', '.join(names)}: {node.instance_type}"
+        title = f"{fleet.purpose.capitalize()} node of {', '.join(names)}: {node.instance_type}"
         devices = f"{node.accelerator.count} {node.accelerator.name}" if node.accelerator else "no accelerator"
         words = f"{devices}, {count(len(node.network.cards), 'network card')}, " + (
             f"{count(node.mig.slices, 'MIG slice')}" if node.mig else "unsplit accelerators"
@@ -125,8 +157,12 @@ def _anatomies(plan: ClusterPlan) -> Iterator[str]:
         if node.mig:
             resources = ", ".join(f"{name}: {many}" for name, many in node.mig.resources.items())
             mig = f"<p class='soft'>MIG_PARTITION={escape(node.mig.partition)}; Kubernetes: {escape(resources)}</p>"
-        body = _drawings(anatomy(fleet), title, words)
+        body = drawings(anatomy(fleet), title, words)
         yield _card(title, f"{body}{mig}<h3>Boot stages</h3><ol class='stages'>{stages}</ol>")
+
+
+def _looks_alike(one: FleetReport, other: FleetReport) -> bool:
+    return (one.node, one.purpose, one.servers) == (other.node, other.purpose, other.servers)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
@@ -135,12 +171,13 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequ
     def style(index: int) -> str:
         return ' class="num"' if index in numbers else ""
 
+    def name(index: int) -> str:
+        return f' data-name="{escape(heads[index])}"' if heads[index] else ""
+
     head = "".join(f"<th scope='col'{style(index)}>{escape(name)}</th>" for index, name in enumerate(heads))
     body = "".join(
         f"<tr><th scope='row'>{row[0]}</th>"
-        + "".join(
-            f'<td{style(index)} data-name="{escape(heads[index])}">{cell}</td>' for index, cell in enumerate(row[1:], 1)
-        )
+        + "".join(f"<td{style(index)}{name(index)}>{cell}</td>" for index, cell in enumerate(row[1:], 1))
         + "</tr>"
         for row in rows
     )
@@ -152,16 +189,16 @@ def _cost(plan: ClusterPlan) -> str:
     rows = [_fleet_cost(fleet, most) for fleet in plan.fleets]
     rows += [_store_cost(store, most) for store in plan.stores if store.cost]
     rows += [
-        (escape(name), usd(UsdRange(hour, hour)), usd(UsdRange(hour * 24, hour * 24)), "no end")
+        (escape(name), usd(UsdRange(hour, hour)), usd(UsdRange(hour * 24, hour * 24)), "open-ended")
         for name, hour in _kubernetes_hours(plan)
     ]
-    total = f"{usd(plan.cost.usd_per_hour)} an hour, {usd(plan.cost.usd_per_day)} a day"
+    total = f"{usd(plan.cost.usd_per_hour)} per hour, {usd(plan.cost.usd_per_day)} per day"
     if plan.cost.usd_per_run:
         total += f"; {usd(plan.cost.usd_per_run)} for runs with a start and an end"
     missing = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in plan.cost.missing.items())
-    left_out = f"<h3>Not counted</h3><ul class='soft'>{missing}</ul>" if missing else ""
-    table = _table(("what", "an hour", "a day", "a run"), rows, numbers=(1, 2, 3))
-    return f"{table}<p><b>Together: {escape(total)}</b></p>{left_out}"
+    left_out = f"<h3>Not included</h3><ul class='soft'>{missing}</ul>" if missing else ""
+    table = _table(("item", "per hour", "per day", "per run"), rows, numbers=(1, 2, 3))
+    return f"{table}<p><b>Total: {escape(total)}</b></p>{left_out}"
 
 
 def _kubernetes_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
@@ -186,7 +223,7 @@ def _fleet_cost(fleet: FleetReport, most: float) -> Sequence[str]:
     share = cost.usd_per_hour.high / most if cost.usd_per_hour and most else 0
     style = "train" if fleet.purpose == "training" else "infer"
     name = f"{escape(fleet.name)}<br><small class='soft'>{escape(cost.billing)}</small>{_bar(share, style)}"
-    per_run = usd(cost.usd_per_run) if cost.run_hours else "no end"
+    per_run = usd(cost.usd_per_run) if cost.run_hours else "open-ended"
     return name, usd(cost.usd_per_hour), usd(cost.usd_per_day), per_run
 
 
@@ -197,7 +234,7 @@ def _store_cost(store: StorePlan, most: float) -> Sequence[str]:
         f"{escape(store.name)}{_bar(share, 'store')}",
         usd(UsdRange(hour, hour) if hour else None),
         usd(UsdRange(day, day) if day else None),
-        "no end",
+        "open-ended",
     )
 
 
@@ -208,7 +245,7 @@ def _bar(share: float, style: str) -> str:
 
 def _addresses(plan: ClusterPlan) -> str:
     empty = [one.key for one in plan.network.subnets if not one.uses]
-    rest = f"<p class='soft'><small>Without use so far: {escape(', '.join(empty))}.</small></p>" if empty else ""
+    rest = f"<p class='soft'><small>Unused so far: {escape(', '.join(empty))}.</small></p>" if empty else ""
     return "".join(_subnet(one) for one in plan.network.subnets if one.uses) + rest
 
 
@@ -226,7 +263,7 @@ def _subnet(one: SubnetUse) -> str:
 
 def _checks(plan: ClusterPlan) -> str:
     if not plan.findings:
-        return "<p class='good'>Every rule of the cluster file holds, without a warning.</p>"
+        return "<p class='good'>All checks passed without a warning.</p>"
     rows = [
         (
             f'<span class="tag {one.severity.value}">{one.severity.value}</span>',
@@ -245,12 +282,12 @@ def _stacks(plan: ClusterPlan) -> str:
         (
             escape(one.name),
             escape(one.kind),
-            "its data stay" if one.outlives else "nothing stays",
+            "data is kept" if one.outlives else "-",
             escape(", ".join(one.depends_on) or "-"),
         )
         for one in plan.stacks
     ]
-    return _table(("in the order of deployment", "kind", "when it is deleted", "after"), rows)
+    return _table(("stack, in the order of deployment", "kind", "after deletion", "depends on"), rows)
 
 
 def _prices(plan: ClusterPlan) -> str:
@@ -260,7 +297,7 @@ def _prices(plan: ClusterPlan) -> str:
         nodes = plan.kubernetes.system_nodes
         used += [*plan.kubernetes.prices, *(nodes.prices if nodes else ())]
     if not used:
-        return "<p class='soft'>No source gives a price of anything here.</p>"
+        return "<p class='soft'>No item of this cluster has a known price.</p>"
     rows = [
         (
             escape(f"{one.subject}, {one.market}"),
@@ -271,48 +308,5 @@ def _prices(plan: ClusterPlan) -> str:
         )
         for one in dict.fromkeys(used)
     ]
-    table = _table(("price of", "USD", "each", "as of", "source"), rows, numbers=(1,))
+    table = _table(("price of", "USD", "unit", "as of", "source"), rows, numbers=(1,))
     return f"<p class='soft'>List prices with their dates: an estimate, not a bill.</p>{table}"
-
-
-# Placed boxes as SVG. Colours stand in the style sheet of the page.
-
-
-def svg(placed: PlacedBox, *, title: str, description: str, style: str) -> str:
-    """A drawing."""
-    lines = "".join(_box(one) for one in placed.walk())
-    size = f"{_number(placed.width)} {_number(placed.height)}"
-    return (
-        f'<svg class="{style}" viewBox="0 0 {size}" role="img" aria-label="{escape(f"{title}. {description}")}">'
-        f"{lines}</svg>"
-    )
-
-
-def _box(one: PlacedBox) -> str:
-    rectangle = (
-        f'<rect class="{one.box.style}" x="{_number(one.x)}" y="{_number(one.y)}" '
-        f'width="{_number(one.width)}" height="{_number(one.height)}" rx="{_radius(one)}"/>'
-    )
-    if one.box.style == "none":
-        rectangle = ""
-    elif one.box.title:
-        rectangle = rectangle.replace("/>", f"><title>{escape(one.box.title)}</title></rect>")
-    return rectangle + "".join(_texts(one.texts))
-
-
-def _texts(texts: tuple[PlacedText, ...]) -> Iterator[str]:
-    for one in texts:
-        styles = [one.given.style, *(["b"] if one.given.bold else []), *(["c"] if one.given.centred else [])]
-        full = "" if one.given.wraps or one.text == one.given.text else f"<title>{escape(one.given.text)}</title>"
-        yield (
-            f'<text class="{" ".join(styles)}" x="{_number(one.x)}" y="{_number(one.y)}" '
-            f'font-size="{_number(one.given.size)}">{full}{escape(one.text)}</text>'
-        )
-
-
-def _radius(one: PlacedBox) -> str:
-    return _number(min(8, one.width / 6, one.height / 6))
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".")

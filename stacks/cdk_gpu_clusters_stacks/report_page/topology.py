@@ -1,8 +1,9 @@
-"""The topology of a cluster: its VPC with zones, subnets and fleets, its stores, and its EKS cluster."""
+"""The topology of a cluster: its VPC with zones, subnets and nodes, its stores, its EKS cluster, and their flows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from cdk_gpu_clusters_stacks.counting import count
@@ -10,136 +11,204 @@ from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.model import FleetReport, KubernetesPlan, StorePlan, SubnetUse
 from cdk_gpu_clusters_stacks.plan.text import api_server_words, software_words, support_words
 
-from .boxes import Box, Direction, Text, filled_up, gbps, group, nodes_text, number, zones_text
+from .boxes import Box, Direction, Margins, Text, filled_up, gbps, group, nodes_text, number
+from .flows import CLEAR, Flow, margin
+from .marks import accelerator_marks
 
 #: Nodes that are drawn one by one; more are drawn as racks.
 MOST_SINGLE_NODES = 32
 #: Nodes of a rack: the first of these that makes no more than `_MOST_RACKS` of them.
 _RACK_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 _MOST_RACKS = 32
-_GPU_MARKS = 8
 _LEAST_PLACES = 4
+_UNNAMED_ZONE = "zones chosen at deployment"
 
 
-def topology(plan: ClusterPlan) -> Box:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """A drawing of boxes, and the flows between them."""
+
+    box: Box
+    flows: tuple[Flow, ...]
+
+
+def topology(plan: ClusterPlan) -> Topology:
     """The topology of a cluster."""
+    flows = tuple(_flows(plan))
+    from_above, data = margin(flows, from_above=True), margin(flows, from_above=False)
+    above = [*_clients(plan), *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)])]
+    names = _zone_names(plan)
+    zones = group(
+        *(_zone(plan, name, Margins(from_above, 0, data, 0)) for name in names),
+        direction=Direction.ROW,
+        minimum_child_width=330,
+        margins=Margins(0, from_above, 0, data if len(names) > 1 else 0),
+        key="zones",
+    )
+    vpc = Box(
+        style="vpc",
+        key="vpc",
+        texts=[_head(_vpc_words(plan)), _note(_way_out(plan))],
+        children=[*(_balancer(one) for one in plan.fleets if one.load_balancer), zones],
+        padding=12,
+        margins=Margins(left=from_above),
+    )
+    outside = [*_stores_outside(plan), *_internet(plan)]
+    below = Box(
+        style="none",
+        key="outside",
+        children=outside,
+        direction=Direction.ROW,
+        minimum_child_width=170,
+        padding=0,
+        gap=max(12, data + CLEAR),
+        row_gap=12,
+        margins=Margins(from_above + 22, data + CLEAR if data else 12, data + 22, 0),
+    )
+    children = [*above, vpc, *([below] if outside else [])]
+    return Topology(box=Box(style="none", padding=1, children=children, gap=14), flows=flows)
+
+
+def _vpc_words(plan: ClusterPlan) -> str:
     network = plan.network
-    vpc = f"VPC {network.cidr}" if network.is_new else f"VPC {network.vpc_id} (existing)"
+    return f"VPC {network.cidr}" if network.is_new else f"VPC {network.vpc_id} (existing)"
+
+
+def _way_out(plan: ClusterPlan) -> str:
+    network = plan.network
     ways = {"nat": "internet through a NAT gateway", "closed": "no internet", "existing": "its own routes"}
     endpoints = len(network.gateway_endpoints) + len(network.interface_endpoints)
-    words = [ways[network.egress], *([count(endpoints, "endpoint")] if endpoints else [])]
-    zones = [_zone(plan, key) for key in _zone_keys(plan)]
-    inside = Box(
-        style="vpc",
-        texts=[_head(vpc), _note(", ".join(words))],
-        children=[
-            *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)]),
-            group(*zones, direction=Direction.ROW, minimum_child_width=330),
-        ],
-        padding=12,
-    )
-    outside = list(_outside(plan))
-    children = [inside]
-    if outside:
-        children.append(group(*outside, direction=Direction.ROW, minimum_child_width=250))
-    return Box(style="none", padding=1, children=children, gap=12)
+    return ", ".join([ways[network.egress], *([count(endpoints, "endpoint")] if endpoints else [])])
 
 
-def _zone_keys(plan: ClusterPlan) -> list[tuple[str, ...]]:
-    """The sets of subnets that fleets stand in, each with what belongs to it; then those that hold no fleet."""
-    used = dict.fromkeys(fleet.subnets for fleet in plan.fleets)
+# Zones with their subnets, and what is in them.
+
+
+def _zone_names(plan: ClusterPlan) -> list[str]:
+    """The zones with something in them, those of the fleets first."""
+    named = [one for one in plan.network.subnets if list(_inside(plan, one))]
+    by_fleet = sorted(named, key=lambda one: not any(one.key in fleet.subnets for fleet in plan.fleets))
+    return list(dict.fromkeys(_zone_name(one) for one in by_fleet))
+
+
+def _zone_name(one: SubnetUse) -> str:
+    return one.availability_zone or _UNNAMED_ZONE
+
+
+def _zone(plan: ClusterPlan, name: str, margins: Margins) -> Box:
+    boxes = []
+    for one in plan.network.subnets:
+        inside = list(_inside(plan, one)) if _zone_name(one) == name else []
+        if inside:
+            where = one.cidr or ", ".join(one.subnet_ids) or "existing"
+            words = Text(text=f"subnet {one.key}, {where}", style="note", size=11, wraps=True)
+            boxes.append(Box(style="subnet", texts=[words], children=inside, padding=8))
+    return Box(style="zone", texts=[_head(name)], children=boxes, padding=10, margins=margins)
+
+
+def _inside(plan: ClusterPlan, subnet: SubnetUse) -> Iterator[Box]:
+    """What is in a subnet. Interfaces of a load balancer and of the control plane are not drawn again."""
+    for fleet in plan.fleets:
+        if subnet.key in fleet.subnets:
+            yield _fleet(fleet, fleet.subnets.index(subnet.key))
+    system = plan.kubernetes.system_nodes if plan.kubernetes else None
+    if system is not None and subnet.key in system.subnets:
+        nodes = range(system.subnets.index(subnet.key), system.node_count, len(system.subnets))
+        words = f"{len(nodes)} of {count(system.node_count, 'node')}, {system.instance_type}"
+        yield _small(f"system/{subnet.key}", "node", "system nodes", words)
     for store in plan.stores:
-        if store.lustre and not any(store.lustre.subnet in keys for keys in used):
-            used[store.lustre.subnet,] = None
-    return list(used)
+        if store.lustre and store.lustre.subnet == subnet.key:
+            yield _lustre(store)
+    for use in subnet.uses:
+        if use.kind == "nat-gateway":
+            yield _small("nat-gateway", "balancer", "NAT gateway", "for all private subnets, outbound only")
+        elif use.kind == "endpoints":
+            yield _small("", "balancer", "endpoints", use.words)
 
 
-def _zone(plan: ClusterPlan, keys: tuple[str, ...]) -> Box:
-    subnets = [one for one in plan.network.subnets if one.key in keys]
-    fleets = [_fleet(one) for one in plan.fleets if one.subnets == keys]
-    stores = [_lustre(one) for one in plan.stores if one.lustre and one.lustre.subnet in keys]
-    zones = list(dict.fromkeys(one.availability_zone for one in subnets if one.availability_zone))
-    return Box(
-        style="zone",
-        texts=[_head(zones_text(zones))],
-        children=[
-            group(*map(_subnet, subnets), direction=Direction.ROW, minimum_child_width=150),
-            *fleets,
-            *stores,
-        ],
-        padding=10,
-    )
+def _small(key: str, style: str, title: str, words: str) -> Box:
+    return Box(style=style, key=key, texts=[Text(text=title, bold=True, size=11), _note(words)], padding=6)
 
 
-def _subnet(one: SubnetUse) -> Box:
-    where = one.cidr or ", ".join(one.subnet_ids) or "existing"
-    return Box(style="subnet", texts=[Text(text=one.key, bold=True, size=11), _note(where)], padding=6)
+def _part_key(fleet: FleetReport, subnet: str) -> str:
+    return f"fleet/{fleet.name}/{subnet}"
 
 
-def _fleet(fleet: FleetReport) -> Box:
-    node = fleet.node
-    style = "train" if fleet.purpose == "training" else "infer"
+def _fleet(fleet: FleetReport, place: int) -> Box:
+    """The nodes of a fleet in one of its subnets; the first of them also describes the fleet."""
+    parts = len(fleet.subnets)
+    here = range(place, fleet.maximum_nodes, parts)
     nodes = nodes_text(fleet.minimum_nodes, fleet.maximum_nodes)
-    lines = [fleet.capacity.words]
-    if fleet.node_group:
-        lines.append(f"managed node group, {fleet.node_group.capacity_type}")
-    if fleet.placement.strategy:
-        lines.append(f"{fleet.placement.strategy} placement group")
-    if node.network.efa_interface_count:
-        lines.append(
-            f"EFA {gbps(node.network.efa_gbps)} a node, {count(node.network.efa_interface_count, 'interface')}"
-        )
-    if node.mig:
-        lines.append(f"MIG: {count(node.mig.slices, 'slice')} a node")
-    if fleet.servers:
-        lines.append(f"{count(fleet.servers.servers_per_node, 'model server')} a node")
-    lines += [f"{one.mount_point}: {one.store}, over {'EFA' if one.over_efa else 'TCP'}" for one in fleet.mounts]
-    children = [_balancer(fleet)] if fleet.load_balancer else []
-    return Box(
-        style=style,
+    lines = list(_fleet_words(fleet)) if not place else []
+    title = f"{fleet.name}: {nodes}"
+    if parts > 1:
+        most = "" if fleet.minimum_nodes == fleet.maximum_nodes else "up to "
+        title = f"{fleet.name}: {most}{count(len(here), 'node')} here"
+        lines += [] if place else [f"{nodes}, spread over {count(parts, 'subnet')}"]
+    words = group(
         texts=[
-            _head(f"{fleet.name}: {nodes}"),
-            Text(text=node.instance_type, bold=True, size=11),
+            Text(text=fleet.purpose, size=11, bold=True, style=_style(fleet)),
+            Text(text=title, bold=True, size=13, wraps=True),
+            Text(text=fleet.node.instance_type, bold=True, size=11),
             *map(_note, lines),
-        ],
-        children=[*children, _machines(fleet)],
+        ]
+    )
+    return Box(
+        style=_style(fleet),
+        key=_part_key(fleet, fleet.subnets[place]),
+        children=[words, _machines(fleet, here)],
+        direction=Direction.ROW,
+        minimum_child_width=180,
         padding=10,
+        gap=12,
     )
 
 
-def _balancer(fleet: FleetReport) -> Box:
-    balancer = fleet.load_balancer
-    if balancer is None:
-        raise ValueError(f"{fleet.name} has no load balancer")
-    where = "internet-facing" if balancer.internet_facing else "internal"
-    words = f"{where}, {balancer.protocol.upper()} on port {balancer.port}"
-    return Box(style="balancer", texts=[Text(text="load balancer", bold=True, size=11), _note(words)], padding=6)
+def _style(fleet: FleetReport) -> str:
+    return "train" if fleet.purpose == "training" else "infer"
 
 
-def _machines(fleet: FleetReport) -> Box:
-    """The nodes one by one, or as racks."""
-    nodes = fleet.maximum_nodes
+def _fleet_words(fleet: FleetReport) -> Iterator[str]:
+    node, servers = fleet.node, fleet.servers
+    yield fleet.capacity.words
+    if fleet.node_group:
+        yield f"node group, {fleet.node_group.capacity_type}"
+    if fleet.placement.strategy:
+        yield f"{fleet.placement.strategy} placement group"
+    if node.network.efa_interface_count:
+        yield f"EFA {gbps(node.network.efa_gbps)} per node, {count(node.network.efa_interface_count, 'interface')}"
+    if node.mig:
+        yield f"MIG: {count(node.mig.slices, 'slice')} per node"
+    if servers:
+        size = len(servers.servers[0]) if servers.servers else 1
+        each = f", each on {size} accelerators" if size > 1 else ""
+        yield f"{count(servers.servers_per_node, 'model server')} per node{each}"
+    for one in fleet.mounts:
+        yield f"{one.mount_point}: {one.store}, over {'EFA' if one.over_efa else 'TCP'}"
+
+
+def _machines(fleet: FleetReport, indices: Sequence[int]) -> Box:
+    """Nodes one by one, or as racks."""
+    nodes = len(indices)
     if nodes <= MOST_SINGLE_NODES:
-        cells = filled_up([_node(fleet, index) for index in range(nodes)], _LEAST_PLACES)
-        return group(*cells, gap=5, direction=Direction.GRID, minimum_child_width=54)
+        cells = filled_up([_node(fleet, index) for index in indices], 2 if fleet.node.mig else _LEAST_PLACES)
+        return group(*cells, gap=5, direction=Direction.GRID, minimum_child_width=120 if fleet.node.mig else 54)
     size = next((one for one in _RACK_SIZES if nodes <= one * _MOST_RACKS), ceil(nodes / _MOST_RACKS))
     racks = [min(size, nodes - begin) for begin in range(0, nodes, size)]
-    grid = group(*map(_rack, racks), gap=5, direction=Direction.GRID, minimum_child_width=54)
+    boxes = [_rack(fleet, one) for one in racks]
+    grid = group(*boxes, gap=5, direction=Direction.GRID, minimum_child_width=54)
     legend = _note(f"one rack is {size} nodes; {count(fleet.accelerators, 'accelerator')} in all")
     return group(grid, texts=[legend])
 
 
 def _node(fleet: FleetReport, index: int) -> Box:
-    accelerator = fleet.node.accelerator
-    marks = min(accelerator.count, _GPU_MARKS) if accelerator else 0
     waits = index >= fleet.minimum_nodes
-    cells = [Box(style="gpu-mark", padding=0, height=7) for _ in range(marks)]
-    rows = group(*cells, gap=3, direction=Direction.ROW, minimum_child_width=7)
+    marks = accelerator_marks(fleet)
     fabric = Box(style="efa-mark", padding=0, height=4)
     return Box(
         style="spare" if waits else "node",
-        children=[*([rows] if cells else []), *([fabric] if fleet.node.network.efa_interface_count else [])],
-        texts=[] if cells else [Text(text="CPU", size=10, style="note", centred=True)],
+        children=[*marks, *([fabric] if fleet.node.network.efa_interface_count else [])],
+        texts=[] if marks else [Text(text="CPU", size=10, style="note", centred=True)],
         padding=6,
         gap=4,
         height=26,
@@ -147,8 +216,8 @@ def _node(fleet: FleetReport, index: int) -> Box:
     )
 
 
-def _rack(nodes: int) -> Box:
-    shelves = [Box(style="gpu-mark", padding=0, height=4) for _ in range(6)]
+def _rack(fleet: FleetReport, nodes: int) -> Box:
+    shelves = [Box(style=f"{_style(fleet)}-mark", padding=0, height=4) for _ in range(6)]
     number_of = Text(text=str(nodes), size=11, bold=True, centred=True)
     return Box(style="node", texts=[number_of], children=shelves, padding=6, gap=3, title=count(nodes, "node"))
 
@@ -162,10 +231,38 @@ def _lustre(store: StorePlan) -> Box:
         f"FSx for Lustre {lustre.lustre_version}, {size}",
         f"{number(lustre.throughput_mb_per_s)} MB/s, {'EFA and TCP' if lustre.efa else 'TCP'}",
     ]
-    return Box(style="store", texts=[_head(store.name), *map(_note, lines)], padding=10)
+    return _store_box(_store_key(store.name), store.name, lines)
 
 
-def _outside(plan: ClusterPlan) -> Iterator[Box]:
+# What is outside of the zones: clients and load balancers above, stores and the internet below.
+
+
+def _clients(plan: ClusterPlan) -> list[Box]:
+    """All that may send requests, as one box."""
+    balancers = [fleet.load_balancer for fleet in plan.fleets if fleet.load_balancer]
+    clients = dict.fromkeys(client for one in balancers for client in one.clients)
+    return [_small("clients", "outside", "clients", ", ".join(clients))] if balancers else []
+
+
+def _balancer(fleet: FleetReport) -> Box:
+    balancer = fleet.load_balancer
+    if balancer is None:
+        raise ValueError(f"{fleet.name} has no load balancer")
+    where = "internet-facing" if balancer.internet_facing else "internal"
+    words = f"{where}, {balancer.protocol.upper()} on port {balancer.port}, in {', '.join(balancer.subnets)}"
+    return _small(f"balancer/{fleet.name}", "balancer", f"load balancer of {fleet.name}", words)
+
+
+def _store_key(name: str) -> str:
+    return f"store/{name}"
+
+
+def _store_box(key: str, title: str, lines: Sequence[str]) -> Box:
+    size = 11 if title.startswith("s3://") else 13
+    return Box(style="store", key=key, texts=[Text(text=title, bold=True, size=size), *map(_note, lines)], padding=10)
+
+
+def _stores_outside(plan: ClusterPlan) -> Iterator[Box]:
     for store in plan.stores:
         if store.lustre:
             for one in store.lustre.repositories:
@@ -174,20 +271,73 @@ def _outside(plan: ClusterPlan) -> Iterator[Box]:
                     *(["exports"] if one.auto_export else []),
                 ]
                 way = " and ".join(changes) or "read on request"
-                yield Box(
-                    style="store",
-                    texts=[_head(one.s3_uri), _note(f"linked to {store.name}:{one.path}, {way}")],
-                    padding=10,
-                )
+                yield _store_box(one.s3_uri, one.s3_uri, [f"linked to {store.name}:{one.path}, {way}"])
         elif store.checkpoints:
             buckets = [store.checkpoints.bucket_name or "new bucket"]
             if store.checkpoints.express_zone_id:
                 buckets.append(f"S3 Express One Zone in {store.checkpoints.express_zone_id}")
             users = f"checkpoints of {', '.join(store.users)}" if store.users else "checkpoints"
-            yield Box(style="store", texts=[_head(store.name), _note(users), *map(_note, buckets)], padding=10)
+            yield _store_box(_store_key(store.name), store.name, [users, *buckets])
         else:
             words = f"existing file system {store.resource_id or ''}".strip()
-            yield Box(style="store", texts=[_head(store.name), _note(words)], padding=10)
+            yield _store_box(_store_key(store.name), store.name, [words])
+    for uri, names in _weights(plan).items():
+        yield _store_box(uri, uri, [f"model weights of {', '.join(names)}"])
+
+
+def _weights(plan: ClusterPlan) -> dict[str, list[str]]:
+    """Folders of S3 that model weights are copied from, each with its fleets; not those of the stores."""
+    linked = {one.s3_uri for store in plan.stores if store.lustre for one in store.lustre.repositories}
+    found: dict[str, list[str]] = {}
+    for fleet in plan.fleets:
+        uri = fleet.servers.weights_s3_uri if fleet.servers else None
+        if uri and uri not in linked:
+            found.setdefault(uri, []).append(fleet.name)
+    return found
+
+
+def _internet(plan: ClusterPlan) -> list[Box]:
+    return [_small("internet", "outside", "internet", "outbound only")] if _has_nat(plan) else []
+
+
+def _has_nat(plan: ClusterPlan) -> bool:
+    return any(use.kind == "nat-gateway" for one in plan.network.subnets for use in one.uses)
+
+
+# Flows.
+
+
+def _flows(plan: ClusterPlan) -> Iterator[Flow]:
+    for fleet in plan.fleets:
+        if fleet.load_balancer:
+            yield Flow(kind="request", source="clients", target=f"balancer/{fleet.name}")
+    for fleet in plan.fleets:
+        for subnet in fleet.subnets:
+            yield from _flows_of_part(plan, fleet, _part_key(fleet, subnet))
+    system = plan.kubernetes.system_nodes if plan.kubernetes else None
+    for subnet in system.subnets if system else ():
+        yield Flow(kind="api", source="eks", target=f"system/{subnet}", heads="both")
+    for store in plan.stores:
+        for one in store.lustre.repositories if store.lustre else ():
+            heads = {(True, False): "from", (False, True): "to", (True, True): "both"}
+            ways = heads.get((bool(one.auto_import), bool(one.auto_export)), "from")
+            yield Flow(kind="s3", source=_store_key(store.name), target=one.s3_uri, heads=ways)
+    if _has_nat(plan):
+        yield Flow(kind="internet", source="nat-gateway", target="internet")
+
+
+def _flows_of_part(plan: ClusterPlan, fleet: FleetReport, part: str) -> Iterator[Flow]:
+    if fleet.load_balancer:
+        yield Flow(kind="request", source=f"balancer/{fleet.name}", target=part)
+    if plan.kubernetes:
+        yield Flow(kind="api", source="eks", target=part, heads="both")
+    for mount in fleet.mounts:
+        kind = "efa" if mount.over_efa else "tcp"
+        yield Flow(kind=kind, source=part, target=_store_key(mount.store), heads="both")
+    if fleet.checkpoints:
+        yield Flow(kind="s3", source=part, target=_store_key(fleet.checkpoints), heads="both")
+    if fleet.servers and fleet.servers.weights_s3_uri:
+        yield Flow(kind="s3", source=part, target=fleet.servers.weights_s3_uri, heads="from")
 
 
 def _head(text: str) -> Text:
@@ -243,6 +393,7 @@ def cluster_box(cluster: KubernetesPlan) -> Box:
         notes.append(f"{nodes.node_count} x {nodes.instance_type} for its own pods")
     return Box(
         style="balancer",
+        key="eks",
         texts=[_head(f"{name}: Kubernetes {cluster.version}"), *map(_note, notes)],
         padding=10,
     )

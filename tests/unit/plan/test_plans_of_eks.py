@@ -229,7 +229,7 @@ def test_the_page_shows_the_cluster_and_its_node_groups() -> None:
     text = report_html(plan_cluster(load_cluster(EXAMPLES / "eks-p5-capacity-block.yaml")))
     for words in (
         "Amazon EKS: Kubernetes 1.35",
-        "managed node group, CAPACITY_BLOCK",
+        "node group, CAPACITY_BLOCK",
         "2 x m7i.large",
         "nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32",
         "control plane, in standard support",

@@ -23,7 +23,7 @@ from cdk_gpu_clusters_stacks.report_page.boxes import (
     text_width,
     wrap_text,
 )
-from cdk_gpu_clusters_stacks.report_page.page import NARROW, WIDE
+from cdk_gpu_clusters_stacks.report_page.drawing import NARROW, WIDE
 from cdk_gpu_clusters_stacks.report_page.topology import topology
 from cdk_gpu_clusters_stacks.spec import load_cluster
 
@@ -84,7 +84,7 @@ def test_the_checks_above_see_faults() -> None:
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_drawings_of_the_examples(file: Path, width: int) -> None:
     plan = plan_cluster(load_cluster(file))
-    for drawing in (topology(plan), *map(anatomy, plan.fleets)):
+    for drawing in (topology(plan).box, *map(anatomy, plan.fleets)):
         placed = place(drawing, width)
         assert faults(placed) == []
         assert placed.width == width
@@ -103,7 +103,7 @@ def large(tmp_path: Path, nodes: int, instance_type: str = "p5.48xlarge") -> Clu
 
 @pytest.mark.parametrize("nodes", [1, 32, 33, 512, 1000, 4000])
 def test_large_fleets_are_drawn_as_racks_that_add_up(nodes: int, tmp_path: Path) -> None:
-    placed = place(topology(large(tmp_path, nodes)), WIDE)
+    placed = place(topology(large(tmp_path, nodes)).box, WIDE)
     assert faults(placed) == []
     drawn = [box for box in placed.walk() if box.box.style == "node"]
     assert len(drawn) <= 32

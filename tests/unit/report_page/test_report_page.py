@@ -15,7 +15,7 @@ from cdk_gpu_clusters_stacks.spec import load_cluster
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 #: Elements without an end.
-_VOID = {"meta", "br", "wbr", "rect"}
+_VOID = {"meta", "br", "wbr", "rect", "polyline", "polygon"}
 _MOST_BYTES = 130_000
 
 
@@ -81,6 +81,80 @@ def test_the_page_says_what_the_plan_says() -> None:
     assert "NVSwitch, every GPU to every GPU: 900 GB/s per GPU" in text
     assert "GPU-LUS-021" in text
     assert ">unknown<" in text  # the price of the file system, which no source gives
+
+
+def report(name: str) -> str:
+    return report_html(plan_cluster(load_cluster(EXAMPLES[0].parent / f"{name}.yaml")))
+
+
+def tile(text: str, name: str) -> str:
+    found = re.search(rf"<dt>{name}</dt><dd>(.*?)</div>", text)
+    assert found, name
+    return found[1]
+
+
+def test_totals_are_ranges_where_fleets_scale() -> None:
+    text = report("p4d-mig-56-slices")
+    assert tile(text, "nodes") == "2 to 4</dd>"
+    assert tile(text, "accelerators") == "16 to 32</dd>"
+    assert tile(text, "accelerator memory") == "640 to 1,280 GiB</dd>"
+    assert tile(text, "MIG slices") == "112 to 224</dd>"
+    assert tile(report("train-and-serve"), "accelerators") == "40</dd>"
+
+
+def test_a_price_says_what_it_leaves_out() -> None:
+    text = report("p5-lustre")
+    assert "partial: some items have no price" in tile(text, "list price per hour")
+    assert "Not included in the prices: fleet preprocessing; store corpus; root volumes; " in text
+
+
+def test_split_gpus_show_no_bandwidth_that_they_do_not_have() -> None:
+    for name in ("p4d-mig-56-slices", "p5-mixed-mig", "eks-p4d-mig"):
+        text = report(name)
+        assert "no NVLink between MIG slices" in text
+        assert "NVSwitch" not in text
+
+
+def test_a_tensor_parallel_group_is_a_group() -> None:
+    text = report("g6e-tensor-parallel")
+    assert text.count("model server 1: tensor-parallel group of 4") == 2  # the wide and the narrow drawing
+    assert "tensor-parallel" not in report("inf2-neuron")  # one device for each server
+
+
+def test_training_and_inference_differ_in_words_and_colours() -> None:
+    text = report("train-and-serve")
+    assert "Training node of trainers: p5.48xlarge" in text
+    assert "Inference node of servers: g6e.12xlarge" in text
+    for name, own, other in (("p5-lustre", "train", "infer"), ("inf2-neuron", "infer", "train")):
+        drawings = report(name).partition("</style>")[2]
+        assert f'<rect class="{own}-mark"' in drawings
+        assert f'<rect class="{other}-mark"' not in drawings
+
+
+def test_the_legend_has_what_the_drawing_has_and_no_more() -> None:
+    legend = re.search("<ul class='legend'.*?</ul>", report("p5-lustre"))
+    assert legend
+    words = re.findall("</i>(.*?)</li>", legend[0])
+    assert words == [
+        "accelerator, training",
+        "EFA between the nodes of a fleet",
+        "files over EFA",
+        "files over TCP",
+        "objects in Amazon S3",
+        "to the internet",
+    ]
+
+
+def test_a_reader_who_does_not_see_the_drawing_gets_its_flows() -> None:
+    found = re.search('aria-label="(Topology of .*?)"', report("train-and-serve"))
+    assert found
+    assert "trainers mounts models over EFA; servers mounts models over TCP" in found[1]
+
+
+def test_rows_without_a_name_of_their_column_show_no_colon() -> None:
+    text = report("eks-p5-capacity-block")
+    assert 'data-name=""' not in text
+    assert "<tr><th scope='row'>version</th><td>Kubernetes" in text
 
 
 def test_slices_stand_at_their_places_and_are_named() -> None:
