@@ -21,6 +21,7 @@ PAGE = ROOT / "docs" / "rules.md"
 AREAS = {
     "ALM": "Alarms of fleets",
     "AMI": "Machine images",
+    "ARG": "Keywords of constructs",
     "BAT": "AWS Batch",
     "CAP": "Capacity",
     "CKP": "Checkpoint stores",

@@ -1,7 +1,7 @@
 """What lets users run jobs on all nodes of a fleet, by the command `gpu-clusters run`.
 
 A user writes a request into the fleet's parameter in Parameter Store, and lets Systems Manager run a document of the
-fleet on its nodes. The document has no parameters: it makes the nodes read the request. So nobody gets a shell of root,
+fleet on its nodes. The document has no parameters: it makes the nodes read the request. So no one gets a shell of root,
 and IAM alone decides who may start jobs on which fleet.
 
 Nodes and users exchange everything else in the fleet's log group, and trust nothing of it: many roles may write to all

@@ -12,6 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, report
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.compute.fleet_mounts import check_stores
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeUserDataProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
@@ -85,6 +86,7 @@ class NodeUserData(ClusterConstruct):
         node_asset: Software of the nodes in S3.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,
@@ -145,7 +147,8 @@ class NodeUserData(ClusterConstruct):
         self.text: str = text
         self.node_asset: NodeAsset = asset
         check_stores(self, plan, options.get("mounts") or {})
-        report(self, check_user_data(_with_certificate(self.text, node_config)))
+        text = _with_certificate(self.text, node_config)
+        report(self, check_user_data(text, not_secret=options.get("not_secret", ())))
         self.node_asset.read_policy.attach_to_role(role)
         allow_node(self, role, log_group=self.log_group, evidence=evidence)
 

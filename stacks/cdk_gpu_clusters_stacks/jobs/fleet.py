@@ -15,7 +15,7 @@ _OF_CLUSTER_FILE = re.compile(r"(?P<cluster>.+)-fleet-(?P<fleet>[^/]+)/Fleet")
 
 
 class NoFleetError(Exception):
-    """No fleet, or more than one, has the name; the text says which there are."""
+    """No fleet, or more than one, has the name; the text lists those that exist."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -124,7 +124,7 @@ def _state(member: Member | None, attempt: Attempt, life: str, wanted: int) -> s
         return f"ended with {attempt.exits[member][0]}"
     members = attempt.members(wanted)
     if member not in members:
-        return "stands by"
+        return "spare"
     return "runs" if len(members) == wanted else "ready"
 
 
@@ -147,7 +147,7 @@ def follow(
         wanted: Nodes that it takes.
         on_line: Gets the host's name and each line once.
         on_view: Gets the state at each look.
-        command_id: Command that told the nodes of the job; empty if it is long ago.
+        command_id: Command that made the nodes look for the job; empty if it is long ago.
         clock: Seconds that only grow.
         sleep: Waits.
 

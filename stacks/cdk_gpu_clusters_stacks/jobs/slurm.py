@@ -13,7 +13,7 @@ _REGISTRY = re.compile(r"(?P<registry>(?:[^/]*[.:][^/]*|localhost))/(?P<image>.+
 
 
 def sbatch_script(request: JobRequest, partition: str) -> str:
-    """A script for `sbatch` that runs a job on whole nodes, and again after a node is lost.
+    """A script for `sbatch` that runs a job on entire nodes, and again after a node is lost.
 
     Sources: sbatch(1) and srun(1), `--requeue`, `--open-mode`, `--signal`, `--kill-on-bad-exit`; PyTorch documentation,
     torchrun (variables PET_...); NVIDIA/pyxis, README (`--container-image`).

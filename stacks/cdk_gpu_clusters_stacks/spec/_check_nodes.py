@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.fleet.node import node_settings
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
@@ -16,14 +18,16 @@ from cdk_gpu_clusters.node.model_server import model_server_files, model_server_
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject
 from cdk_gpu_clusters.node.storage import LustreMount, check_read_only, check_storage, checkpoint_environment
-from cdk_gpu_clusters.node.user_data import check_secrets, check_user_data_size, render_user_data
+from cdk_gpu_clusters.node.user_data import check_user_data_size, render_user_data
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
     BLOCK_WITH_PLACEMENT_GROUP,
+    ENDED,
     FOREIGN_PLACEMENT_GROUP,
     RESERVATION_COUNT,
     RESERVATION_PLACEMENT,
     ULTRASERVER_NODES,
+    check_ended,
     check_new_reservation,
 )
 from cdk_gpu_clusters.rules.fleet import (
@@ -39,12 +43,13 @@ from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_clie
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
 from cdk_gpu_clusters.rules.node_group import check_block_of_group, check_replacement, choose_ami_type
 from cdk_gpu_clusters.rules.placement import SPREAD_SIZE
+from cdk_gpu_clusters.rules.secrets import FETCH, check_secret_variables, check_secrets
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
 from ._check_values import check_arn, check_store_name, foreign_place
 from ._document import Fault, Key, faults_at, under
 from ._parts import parts_of
-from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
+from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NO_LOCAL_DISKS, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
 from .capacity import NewReservation, ReservationGroup, UltraServerBlock, block_sizes
 from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
 from .fleet import FleetSpec, NodesSpec, read_script
@@ -133,7 +138,11 @@ def _at_cause(view: PlannedFleet, findings: Iterable[Finding], *, key: Key) -> l
 def check_capacity(fleet: PlannedFleet) -> list[Fault]:
     """Find capacity and placement that do not suit the type, the size or each other."""
     plan, key = fleet.plan, (*fleet.key, "capacity")
-    faults = _at_cause(fleet, plan.about(Topic.CAPACITY, Topic.RESERVATION_GROUP), key=key)
+    found = [one for one in plan.about(Topic.CAPACITY, Topic.RESERVATION_GROUP) if one.id != ENDED.id]
+    ended = check_ended(plan.terms, now=clock())
+    if isinstance(fleet.spec.capacity, NewReservation):
+        ended = [replace(one, path="new_reservation.end_date") for one in ended]
+    faults = _at_cause(fleet, [*found, *ended], key=key)
     faults += _check_new_reservation(fleet, (*key, "new_reservation"))
     is_requested = fleet.spec.placement_strategy is not None
     faults += faults_at((*fleet.key, "placement") if is_requested else key, plan.about(Topic.EFA_UNUSED))
@@ -157,7 +166,13 @@ def _check_new_reservation(fleet: PlannedFleet, key: Key) -> list[Fault]:
         unlimited=options.unlimited,
         placement=None if "placement" in fleet.broken else fleet.spec.placement_strategy,
     )
-    return _at_cause(fleet, findings, key=key)
+    return _at_cause(fleet, [one for one in findings if one.id != ENDED.id], key=key)
+
+
+def clock() -> datetime:
+    """The time, or that of SOURCE_DATE_EPOCH (reproducible-builds.org), so that a check can be repeated."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(fixed), UTC) if fixed.isdecimal() else datetime.now(UTC)
 
 
 def check_block_sizes(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
@@ -363,22 +378,21 @@ _LONGEST_DNS_NAME = 20 + len(".fsx.ap-southeast-1.amazonaws.com.cn")
 _LONGEST_OBJECT = SoftwareObject(bucket_name="b" * 63, object_key="k" * 64 + ".gpunode-" + "k" * 16, sha256="s" * 64)
 
 
-def check_environment(key: Key, environment: Mapping[str, str]) -> list[Fault]:
+def check_environment(key: Key, environment: Mapping[str, str], not_secret: Sequence[str]) -> list[Fault]:
     """Find variables of a node that cannot be set, do harm, or look like secrets."""
     faults: list[Fault] = []
     for finding in check_settings(NodeSettings(fleet_name="", extra_environment=environment)):
         name = finding.path.partition(".")[2]
         faults += faults_at((*key, name), [replace(finding, path="")])
-    return faults + check_plain_values(key, environment)
+    return faults + check_plain_values(key, environment, not_secret=not_secret, fix=FETCH)
 
 
-def check_plain_values(key: Key, environment: Mapping[str, str]) -> list[Fault]:
+def check_plain_values(key: Key, environment: Mapping[str, str], *, not_secret: Sequence[str], fix: str) -> list[Fault]:
     """Find variables that look like secrets."""
     return [
         fault
-        for name, value in environment.items()
-        for finding in check_secrets(f"{name}={value}")
-        for fault in faults_at((*key, name), [replace(finding, got=name)])
+        for finding in check_secret_variables(environment, not_secret=not_secret, fix=fix)
+        for fault in faults_at((*key, finding.path), [replace(finding, path="")])
     ]
 
 
@@ -389,7 +403,8 @@ def check_script(key: Key, spec: FleetSpec) -> list[Fault]:
     text = _read(spec.user_data)
     if isinstance(text, Finding):
         return faults_at((*key, "user_data"), [text])
-    found = check_settings(NodeSettings(fleet_name="", user_parts=(_part(text),))) + check_secrets(text)
+    found = check_settings(NodeSettings(fleet_name="", user_parts=(_part(text),)))
+    found += check_secrets(text, not_secret=spec.not_secret)
     return faults_at((*key, "user_data"), [replace(finding, path="") for finding in found])
 
 
@@ -459,7 +474,7 @@ def _read(path: Path) -> str | Finding:
         if text.startswith("\ufeff"):
             cause = "the script starts with a byte-order mark, so a node does not see its #!; save it without"
     except FileNotFoundError:
-        cause = "there is no such file"
+        cause = "there is no such file" if "\n" not in str(path) else "this is a script, not the path of one"
     except UnicodeDecodeError as fault:
         line = fault.object[: fault.start].count(b"\n") + 1
         cause = f"the script is not UTF-8 text: byte 0x{fault.object[fault.start]:02x} in its line {line}"
@@ -480,7 +495,7 @@ def check_training_values(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
     faults: list[Fault] = []
     key, stores = fleet.key, fleet.parts.stores
     if "environment" not in fleet.broken:
-        faults += check_environment((*key, "environment"), spec.environment)
+        faults += check_environment((*key, "environment"), spec.environment, spec.not_secret)
     if "user_data" not in fleet.broken:
         faults += check_script(key, spec)
     if spec.checkpoints is not None and stores is not None:
@@ -495,4 +510,18 @@ def check_training_nodes(fleet: PlannedFleet) -> list[Fault]:
     return [
         *faults_at((*fleet.key, "efa"), fleet.plan.about(Topic.EFA)),
         *faults_at((*fleet.key, "interface_policy"), fleet.plan.about(Topic.INTERFACES)),
+        *faults_at((*fleet.key, "scratch"), _about_scratch(fleet)),
     ]
+
+
+def _about_scratch(fleet: PlannedFleet) -> Iterator[Finding]:
+    spec, record = fleet.spec, fleet.plan.instance_type
+    asks = isinstance(spec, FleetSpec) and spec.scratch and "scratch" in spec.model_fields_set
+    if asks and not record.local_disks:
+        yield NO_LOCAL_DISKS.finding(
+            cause=f"{record.name} has no local disks, so there is no /scratch",
+            got="scratch: true",
+            allowed="a type with local disks",
+            fix="remove scratch, or choose another type",
+            severity=Severity.WARNING,
+        )

@@ -132,7 +132,7 @@ def test_the_view_says_what_each_node_does() -> None:
     assert running.summary == "attempt 2 runs on 2 nodes"
     assert states(running) == [
         ("ip-10-0-0-1", "ended with 0"),
-        ("ip-10-0-0-2", "stands by"),
+        ("ip-10-0-0-2", "spare"),
         ("i-3", "boots (Pending:Wait)"),
         ("ip-10-0-0-9", "gone"),
     ]

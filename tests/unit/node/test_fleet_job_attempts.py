@@ -240,7 +240,7 @@ def test_a_spare_node_stands_by_and_takes_the_place_of_a_lost_one() -> None:
     fleet.launch(1, 2)
     eventually(lambda: len(fleet.started) == 2, "the first attempt")
     fleet.launch(3)
-    eventually(lambda: any("stands by" in words for words in fleet.nodes[2].said), "the third node stands by")
+    eventually(lambda: any("is a spare" in words for words in fleet.nodes[2].said), "the third node stands by")
     assert len(fleet.started) == 2
     fleet.kill(1)
     assert fleet.results() == ["0"] * 2

@@ -57,10 +57,10 @@ class Attempts:
         posts: Its board.
         ranks: What starts the ranks.
         in_service: The instances of the fleet that are in service; empty if that is not known now.
-        in_order: Brings members into the order of their ranks, by what EC2 says of them; None if it does not know all
+        in_order: Brings members into the order of their ranks, by what EC2 reports of them; None if it does not know all
             of them now.
         copy: Passes on what the ranks print.
-        say: Tells the user what happens.
+        say: Shows the user what happens.
         is_ending: Whether this node is about to end, and must not begin anything.
         clock: Seconds that only grow.
         sleep: Waits.
@@ -154,7 +154,7 @@ class Attempts:
                 return board
             words = f"waiting for nodes: {len(members)} of {self._request.nodes} are ready"
             if is_complete:
-                words = "the job has all the nodes that it takes: this node stands by"
+                words = "the job has all the nodes that it takes: this node is a spare"
             if words != last:
                 self._say(words)
             last = words

@@ -87,7 +87,7 @@ class Board:
     """What is known of a job.
 
     Attributes:
-        results: What nodes said of its end: statuses, or `stopped`.
+        results: What nodes reported of its end: statuses, or `stopped`.
         logs: Nodes that have sent output.
         attempts: By number, from 1.
     """

@@ -161,7 +161,7 @@ class Ranks:
             run("docker", "rm", "--force", self._container, timeout_seconds=60)
 
     def variables(self, place: Place) -> dict[str, str]:
-        """What tells a launcher or a rank where it is.
+        """What a launcher or a rank needs to know.
 
         Every option of torchrun has a variable (PyTorch documentation, torchrun: `PET_` and the option's name), so
         that `torchrun train.py` is the same on one node and on sixteen.

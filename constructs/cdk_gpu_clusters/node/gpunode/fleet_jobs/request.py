@@ -141,7 +141,7 @@ def read_files(request: JobRequest, messages: Iterable[str]) -> bytes | None:
 
 
 def _piece(text: str) -> tuple[int, bytes] | None:
-    """One piece; None for an event of somebody else: the digest decides."""
+    """One piece; None for an event of someone else: the digest decides."""
     try:
         document = json.loads(text)
         return int(document["piece"]), base64.b64decode(document["data"], validate=True)
