@@ -57,7 +57,7 @@ class Attempts:
         posts: Its board.
         ranks: What starts the ranks.
         in_service: The instances of the fleet that are in service; empty if that is not known now.
-        in_order: Brings members into the order of their ranks, by what EC2 reports of them; None if it does not know all
+        in_order: Brings members into the order of their ranks, by what EC2 reports of them; None unless it knows all
             of them now.
         copy: Passes on what the ranks print.
         say: Shows the user what happens.
