@@ -84,6 +84,7 @@ class NodeOptions(TypedDict):
     watch: NodeWatch
     alarms: AlarmSettings | None
     evidence_bucket: s3.IBucket | None
+    not_secret: Sequence[str]
     update_policy: UpdatePolicy
 
 
@@ -166,6 +167,7 @@ class NodesStack(cdk.Stack):
             watch=spec.watch.settings,
             alarms=spec.alarms.settings,
             evidence_bucket=None if evidence is None else s3.Bucket.from_bucket_name(self, "Evidence", evidence),
+            not_secret=spec.not_secret,
             update_policy=UpdatePolicy(spec.update),
         )
 

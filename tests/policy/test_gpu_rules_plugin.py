@@ -11,7 +11,8 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 
 from assemblies import REPORT_ONLY
-from cdk_gpu_clusters import GpuClusterRules
+from cdk_gpu_clusters import GpuClusterRules, GpuFleet, GpuLaunchTemplate
+from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.template_rules.lint import lint
 from cdk_gpu_clusters.template_rules.registry import choose_rules
 
@@ -73,6 +74,51 @@ def test_findings_are_acknowledged_as_in_any_cdk_app(app_factory: Any) -> None:
     linted = lint([Path(app.outdir)], choose_rules(select=RULES))
     assert linted.faults() == []
     assert [one.verdict.reason for one in linted.accepted()] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("value", "not_secret"), [("sets-v2", ("STORAGE_KEY",)), ("sets-v2", ("sets-v2",)), ("/sets/v2", ())]
+)
+def test_what_a_fleet_accepts_as_no_secret_is_accepted_in_its_template(
+    app_factory: Any, value: str, not_secret: tuple[str, ...]
+) -> None:
+    app: cdk.App = app_factory(context=REPORT_ONLY)
+    cdk.Validations.of(app).add_plugins(GpuClusterRules(select=("GPU-UD-002",)))
+    stack = cdk.Stack(app, "Stack")
+    nodes = GpuFleet(
+        stack,
+        "Nodes",
+        vpc=ec2.Vpc(stack, "Vpc", max_azs=1),
+        instance_type="g6.xlarge",
+        node_count=1,
+        environment={"STORAGE_KEY": value},
+        not_secret=not_secret,
+    )
+    text = f"#!/bin/sh\nexport STORAGE_KEY={value}\n"
+    GpuLaunchTemplate(
+        stack,
+        "Template",
+        instance_type="g6.xlarge",
+        security_groups=[nodes.fabric or nodes.launch_template.security_groups[0]],
+        user_data=text,
+        not_secret=not_secret,
+    )
+    found = report(app)
+    assert found.get("violations", []) == []
+    assert len(found.get("suppressedViolations", [])) == (2 if not_secret else 0)
+
+
+def test_a_secret_of_a_fleet_is_refused_in_python(app_factory: Any) -> None:
+    stack = cdk.Stack(app_factory(), "Stack")
+    with pytest.raises(ConfigError, match=r"GPU-UD-002: .* the value of STORAGE_KEY.*add STORAGE_KEY to not_secret"):
+        GpuFleet(
+            stack,
+            "Nodes",
+            vpc=ec2.Vpc(stack, "Vpc", max_azs=1),
+            instance_type="g6.xlarge",
+            node_count=1,
+            environment={"STORAGE_KEY": "sets-v2"},
+        )
 
 
 def test_nested_stacks_are_looked_at(app_factory: Any) -> None:

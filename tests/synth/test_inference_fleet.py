@@ -459,6 +459,7 @@ def test_no_other_partition_is_written_down(
             {"server": ModelServer(image=IMAGE, environment={"KEY": "AKIA" + "ABCDEFGHIJKLMNOP"})},
             {"GPU-UD-002"},
         ),
+        ({"server": ModelServer(image=IMAGE, command=["--api-key", "sesame"])}, {"GPU-UD-002"}),
         ({"requests_per_minute_per_node": 0}, {"GPU-INF-019"}),
         ({"requests_per_minute_per_node": 60, "max_node_count": None}, {"GPU-INF-016"}),
         ({"min_node_count": 3, "max_node_count": 2}, {"GPU-FLT-001"}),

@@ -158,6 +158,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             associate_public_ip_address=fleet.is_public,
             name_tag=path_of(self),
             user_data=user_data,
+            not_secret=options.get("not_secret", ()),
             _resolved=fleet,
         )
         self.launch_template: GpuLaunchTemplate = template

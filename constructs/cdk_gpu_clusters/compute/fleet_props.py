@@ -47,6 +47,8 @@ class NodeSoftwareProps(TypedDict, total=False):
         environment: Variables for every login and job on the node, such as NCCL settings, or those of
             `checkpoint_environment`. Pods and model servers have their own.
         user_data_parts: Further user-data parts, after the library's own.
+        not_secret: Names of variables and options, and values, that only look like secrets in environment, commands
+            and user data.
         node_files: Static files for the nodes, written before any other service starts unless `early=False`.
         watch: How the nodes are watched; every 10 seconds if left out, and a host that is faulty is replaced.
         evidence_bucket: Gets a bundle of logs and tool output of each node that fails, before the node goes. The
@@ -66,6 +68,7 @@ class NodeSoftwareProps(TypedDict, total=False):
     read_only_mounts: Sequence[str]
     environment: Mapping[str, str] | None
     user_data_parts: Sequence[UserDataPart]
+    not_secret: Sequence[str]
     node_files: Sequence[NodeFile]
     watch: NodeWatch | None
     evidence_bucket: s3.IBucket | None

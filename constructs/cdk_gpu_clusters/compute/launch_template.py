@@ -40,6 +40,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, Capa
 from cdk_gpu_clusters.rules.fleet import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
 from cdk_gpu_clusters.rules.images import check_moving_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, NetworkInterface, Orchestrator
+from cdk_gpu_clusters.rules.secrets import SECRET
 
 # CDK passes camelCase keys on as given and drops every other key without a word, so this is the only module that
 # writes them, from typed values, and a test compares what goes in with what is synthesized.
@@ -218,6 +219,7 @@ class GpuLaunchTemplate(ClusterConstruct):
         image: NodeImage | None = None,
         root_volume: RootVolume | None = None,
         user_data: str | None = None,
+        not_secret: Sequence[str] = (),
         subnet: ec2.ISubnet | None = None,
         metadata_hop_limit: int = 1,
         associate_public_ip_address: bool = False,
@@ -242,6 +244,7 @@ class GpuLaunchTemplate(ClusterConstruct):
                 EKS node groups and PCS. Self-managed EKS groups need one.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
             user_data: Text that the node runs at boot (not base64), such as `NodeUserData.text`; none if left out.
+            not_secret: Names of variables and options, and values, that only look like secrets in the user data.
             subnet: Subnet of every interface; only AWS PCS takes it here.
             metadata_hop_limit: Hops that an IMDSv2 answer may take. With 2, every pod and container can take the role
                 of its node.
@@ -280,12 +283,18 @@ class GpuLaunchTemplate(ClusterConstruct):
         report(
             self,
             [
-                *self._check(profile, fabric, security_groups, subnet, user_data, image),
+                *self._check(profile, fabric, security_groups, subnet),
+                *_check_user_data(user_data, profile, image, not_secret),
                 *_check_image(image, profile),
                 *_check_moving_image(plan, resolved),
                 *check_block_end(user_data or "", block_drain_at(capacity.terms)),
             ],
         )
+        if not_secret:  # the rules over templates do not know what was accepted here
+            reason = f"not_secret: {', '.join(not_secret)}"
+            cdk.Validations.of(scope if _resolved else self).acknowledge(
+                cdk.Acknowledgment(id=f"GpuClusterRules::{SECRET.id}", reason=reason)
+            )
         self.capacity: Capacity = capacity
         self.security_groups: list[ec2.ISecurityGroup] = [*([fabric] if fabric else []), *security_groups]
         self._tags = cdk.TagManager(
@@ -350,8 +359,6 @@ class GpuLaunchTemplate(ClusterConstruct):
         fabric: ec2.ISecurityGroup | None,
         security_groups: Sequence[ec2.ISecurityGroup],
         subnet: ec2.ISubnet | None,
-        user_data: str | None,
-        image: NodeImage | None,
     ) -> list[Finding]:
         findings: list[Finding] = []
         if fabric is None and self.interface_plan.efa_count:
@@ -381,9 +388,6 @@ class GpuLaunchTemplate(ClusterConstruct):
                     fix="give the subnet to the fleet or node group",
                 )
             )
-        if user_data is not None:
-            added = profile.added_user_data_bytes if image is None else 0
-            findings += check_user_data(user_data, added_bytes=added)
         return findings
 
 
@@ -435,6 +439,15 @@ def _in_template(value: Any) -> Any:
     if isinstance(value, dict):
         return {key[0].upper() + key[1:]: _in_template(one) for key, one in value.items()}
     return [_in_template(one) for one in value] if isinstance(value, list) else value
+
+
+def _check_user_data(
+    text: str | None, profile: OrchestratorProfile, image: NodeImage | None, not_secret: Sequence[str]
+) -> list[Finding]:
+    if text is None:
+        return []
+    added = profile.added_user_data_bytes if image is None else 0
+    return check_user_data(text, added_bytes=added, not_secret=not_secret)
 
 
 def _check_moving_image(plan: FleetPlan, image: ResolvedImage | None) -> list[Finding]:

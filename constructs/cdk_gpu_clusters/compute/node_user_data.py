@@ -145,7 +145,8 @@ class NodeUserData(ClusterConstruct):
         self.text: str = text
         self.node_asset: NodeAsset = asset
         check_stores(self, plan, options.get("mounts") or {})
-        report(self, check_user_data(_with_certificate(self.text, node_config)))
+        text = _with_certificate(self.text, node_config)
+        report(self, check_user_data(text, not_secret=options.get("not_secret", ())))
         self.node_asset.read_policy.attach_to_role(role)
         allow_node(self, role, log_group=self.log_group, evidence=evidence)
 

@@ -178,7 +178,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             node_port,
             options.get("first_server_port", 9000),
             [
-                *server.check(),
+                *server.check(options.get("not_secret", ())),
                 *check_load_balancer(
                     subnets,
                     idle_seconds=idle,

@@ -27,6 +27,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_variables,
     check_weights,
 )
+from cdk_gpu_clusters.rules.secrets import NAME_ITS_ARN, check_container_secrets
 from cdk_gpu_clusters.rules.vllm import check_vllm_server
 
 _IMAGES_AND_SECRETS = AcceptedFinding(
@@ -195,8 +196,12 @@ class ModelServer:
             return self.image
         return self.image.repository_uri_for_tag_or_digest(self.tag)
 
-    def check(self) -> list[Finding]:
-        """Find what is wrong with the server, as far as it is known at synthesis."""
+    def check(self, not_secret: Sequence[str] = ()) -> list[Finding]:
+        """Find what is wrong with the server, as far as it is known at synthesis.
+
+        Args:
+            not_secret: Names of variables and options, and values, that only look like secrets.
+        """
         logins = {} if self.registry_login is None else {"registry_login": self.registry_login}
         arns = [resolved_or_none(secret.arn) for secret in (*self.secrets.values(), *logins.values())]
         return [
@@ -205,6 +210,7 @@ class ModelServer:
             *check_health_path(self.health_path),
             *check_command(self.command),
             *check_variables(self.environment, self.secrets),
+            *check_container_secrets(self.environment, self.command, not_secret=not_secret, fix=NAME_ITS_ARN),
             *(finding for arn in arns if arn is not None for finding in check_secret_arn(arn)),
             *([] if self.weights is None else check_weights(self.weights.path, resolved_or_none(self.weights.uri))),
             *check_counts(

@@ -22,6 +22,7 @@ from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
 from cdk_gpu_clusters.kubernetes.volumes import claimed, volume_mount
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigPlan, MigStrategy
 from cdk_gpu_clusters.rules.model_servers import check_command, check_container_image, check_variables
+from cdk_gpu_clusters.rules.secrets import OF_JOB, check_container_secrets
 
 SPLIT_GPUS = define_rule(
     "GPU-K8S-007",
@@ -273,6 +274,7 @@ def _checked(
         *check_container_image(image),
         *check_command(command),
         *check_variables(environment, ()),
+        *check_container_secrets(environment, command, fix=OF_JOB),
     ]
     if processes is not None and processes < 1:
         findings.append(

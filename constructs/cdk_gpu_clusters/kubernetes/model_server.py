@@ -27,6 +27,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_variables,
     check_weights,
 )
+from cdk_gpu_clusters.rules.secrets import OF_POD, check_container_secrets
 from cdk_gpu_clusters.rules.vllm import vllm_drain_arguments
 
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -76,6 +77,7 @@ class ServerPod:
         health_path: Path that it answers with a status of 200 to 299 when it can take requests.
         environment: Plain variables; no secrets, for they stand in the manifest.
         secrets: Variables with the Secrets that hold their values.
+        not_secret: Names of variables and options, and values, that only look like secrets.
         service_account: Service account of the pods, by which EKS Pod Identity gives them a role.
         image_pull_secret: Secret with the login to the image's registry; None for ECR and public images.
         weights_path: Folder that the server sees read-only; None if the image has the model or the server loads it.
@@ -92,6 +94,7 @@ class ServerPod:
     health_path: str = "/health"
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, SecretKey] = field(default_factory=dict)
+    not_secret: Sequence[str] = ()
     service_account: str = DEFAULT_SERVICE_ACCOUNT
     image_pull_secret: str | None = None
     weights_path: str | None = None
@@ -202,6 +205,7 @@ def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
         *check_container_port(server.port),
         *check_health_path(server.health_path),
         *check_variables(server.environment, server.secrets),
+        *check_container_secrets(server.environment, server.command, not_secret=server.not_secret, fix=OF_POD),
         *(one for name, secret in server.secrets.items() for one in _check_secret(name, secret)),
         *check_name(server.service_account, path="service_account"),
         *([] if server.image_pull_secret is None else check_name(server.image_pull_secret, path="image_pull_secret")),

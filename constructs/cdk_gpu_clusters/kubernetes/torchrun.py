@@ -31,6 +31,7 @@ from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
 from cdk_gpu_clusters.kubernetes.volumes import store_of
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
 from cdk_gpu_clusters.rules.model_servers import check_container_image, check_variables
+from cdk_gpu_clusters.rules.secrets import OF_JOB, check_container_secrets
 
 _TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 #: What the variable of the place for checkpoints is called, as on nodes without Kubernetes.
@@ -124,6 +125,7 @@ def check_torchrun(job: GangJob, checkpoint_directory: str | None = None) -> lis
         *check_gang_job(job),
         *check_container_image(job.image),
         *check_variables(job.environment, ()),
+        *check_container_secrets(job.environment, job.command, fix=OF_JOB),
         *(one for name, value in job.environment.items() for one in check_variable(name, value, path="environment")),
         *_check_command(job.command),
         *_check_checkpoints(job.pool, checkpoint_directory),

@@ -17,6 +17,7 @@ from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node.mig import default_mig_file, mig_files_command
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, nccl_environment
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject, early_files, inline_archive
+from cdk_gpu_clusters.rules.secrets import check_secrets
 
 #: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
 #: instance with user data input": 16 KB).
@@ -30,12 +31,6 @@ SIZE = define_rule(
     "User data fits into 16,384 bytes",
     source="AWS EC2 user guide, user data: limited to 16 KB in raw form, before it is base64-encoded",
 )
-SECRET = define_rule(
-    "GPU-UD-002",
-    "User data holds no secret",
-    source="AWS EC2 user guide, instance metadata: user data is not protected by authentication or cryptography",
-)
-
 BLOCK_END = define_rule(
     "GPU-UD-010",
     "Nodes outside a fleet need the time at which their Capacity Block ends",
@@ -292,23 +287,6 @@ def instant(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-#: Patterns of secrets. The last only guesses by the name, so it warns. A value that refers to a secret (a variable, an
-#: ARN, a path or parameter name) passes. One of the words before a pattern is in every match, and searching for these
-#: first is a hundred times faster.
-_SECRETS: tuple[tuple[str, Severity, tuple[str, ...], str], ...] = (
-    ("an AWS access key id", Severity.ERROR, ("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("a private key", Severity.ERROR, ("PRIVATE KEY",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
-    (
-        "a password, secret or token",
-        Severity.WARNING,
-        ("password", "passwd", "secret", "apikey", "api_key", "_token"),
-        (
-            # Not the ":secret:" of an ARN, which follows the account or its token.
-            r"(?i)(?<![0-9}]:)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
-            r"[\"']?\s*[=:]\s*[\"']?(?![\"'$<{(\s/]|arn:)[^\s\"']{4,}"
-        ),
-    ),
-)
 _TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
 #: Assumed size of the value of a token: the ARN of a secret, the longest value.
 _TOKEN_BYTES = 128
@@ -325,18 +303,18 @@ def user_data_size_bytes(text: str) -> int:
     return len(_TOKEN.sub("x" * _TOKEN_BYTES, text).encode())
 
 
-def check_user_data(text: str, *, added_bytes: int = 0) -> list[Finding]:
+def check_user_data(text: str, *, added_bytes: int = 0, not_secret: Sequence[str] = ()) -> list[Finding]:
     """Find what EC2 would refuse, and apparent secrets, in a document of `render_user_data`.
 
     Args:
         text: The user data, before base64.
         added_bytes: Bytes that another service adds before EC2 gets it.
+        not_secret: Names of variables and options, and values, that only look like secrets.
 
     Returns:
-        `GPU-UD-001` if it is too long, `GPU-UD-002` for each apparent secret: an error for key ids and private keys, a
-        warning if only a name such as `password` suggests it.
+        `GPU-UD-001` if it is too long, `GPU-UD-002` for each apparent secret.
     """
-    return [*check_user_data_size(text, added_bytes=added_bytes), *check_secrets(text)]
+    return [*check_user_data_size(text, added_bytes=added_bytes), *check_secrets(text, not_secret=not_secret)]
 
 
 def check_user_data_size(text: str, *, added_bytes: int = 0) -> list[Finding]:
@@ -359,26 +337,6 @@ def check_user_data_size(text: str, *, added_bytes: int = 0) -> list[Finding]:
             fix="mark node files that can wait early=False, so that they travel in an S3 asset; fetch big scripts of "
             "your own from S3 in a short one",
         )
-    ]
-
-
-def check_secrets(text: str) -> list[Finding]:
-    """Find apparent secrets in user data or a part of it. The finding never repeats them.
-
-    Args:
-        text: The user data, or a script or setting that goes into it.
-    """
-    searched = text + text.lower()
-    return [
-        SECRET.finding(
-            cause=f"this looks like {what}, and everyone who may read the instance can read its user data",
-            got=f"line {text[: match.start()].count(chr(10)) + 1}",
-            fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
-            severity=severity,
-        )
-        for what, severity, words, pattern in _SECRETS
-        if any(word in searched for word in words)
-        for match in re.finditer(pattern, text)
     ]
 
 

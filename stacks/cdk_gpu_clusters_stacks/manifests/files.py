@@ -225,6 +225,7 @@ def _server(name: str, fleet: InferenceFleetSpec) -> ServerPod:
         environment=spec.environment,
         # Not the field's name: two secrets may have fields of one name.
         secrets={variable: SecretKey(name=f"{name}-server", key=variable) for variable in spec.secrets},
+        not_secret=fleet.not_secret,
         image_pull_secret=None if spec.registry_login is None else f"{name}-registry",
         weights_path=None if weights is None else weights.path or _MODEL,
         weights_uri=None if weights is None else weights.s3_uri,

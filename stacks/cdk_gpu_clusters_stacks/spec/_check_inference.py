@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cdk_gpu_clusters.errors import Finding, Severity, errors_in
-from cdk_gpu_clusters.node.user_data import check_secrets
 from cdk_gpu_clusters.rules.checkpoints import check_bucket_name
 from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN, check_drain_of_block, check_timeout
 from cdk_gpu_clusters.rules.inference import (
@@ -33,6 +32,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_weights,
     read_ecr_image,
 )
+from cdk_gpu_clusters.rules.secrets import NAME_ITS_ARN, check_secret_arguments
 from cdk_gpu_clusters.rules.vllm import check_vllm_server
 
 from ._check_nodes import check_number, check_plain_values
@@ -150,9 +150,11 @@ def check_server(fleet: PlannedFleet, spec: ServerSpec) -> list[Fault]:
     faults += faults_at((*key, "health_path"), check_health_path(spec.health_path))
     if not fleet.broken & {"server", "server.image"}:
         faults += _check_image((*key, "image"), spec.image, parts)
-    for index, argument in enumerate(spec.command):
-        found = [replace(finding, got="this argument") for finding in check_secrets(argument)]
-        faults += faults_at((*key, "command", index), found)
+    not_secret = fleet.spec.not_secret
+    for index, finding in check_secret_arguments(spec.command, not_secret=not_secret, fix=NAME_ITS_ARN):
+        faults += faults_at((*key, "command", index), [finding])
+    variables = (*key, "environment")
+    faults += check_plain_values(variables, spec.environment, not_secret=not_secret, fix=NAME_ITS_ARN)
     for name in ("shared_memory_gib", "max_concurrent_requests"):
         faults += faults_at((*key, name), check_counts(**{name: getattr(spec, name)}))
     faults += _check_variables(key, spec)
@@ -179,7 +181,7 @@ def _check_image(key: Key, image: str, parts: SpecParts) -> list[Fault]:
 
 
 def _check_variables(key: Key, spec: ServerSpec) -> list[Fault]:
-    faults = check_plain_values((*key, "environment"), spec.environment)
+    faults: list[Fault] = []
     for name in spec.environment:
         found = check_variables({name: ""}, ())
         faults += faults_at((*key, "environment", name), found, at_key=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from cdk_gpu_clusters.node.model_server import model_server_files, model_server_
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject
 from cdk_gpu_clusters.node.storage import LustreMount, check_read_only, check_storage, checkpoint_environment
-from cdk_gpu_clusters.node.user_data import check_secrets, check_user_data_size, render_user_data
+from cdk_gpu_clusters.node.user_data import check_user_data_size, render_user_data
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
     BLOCK_WITH_PLACEMENT_GROUP,
@@ -39,6 +39,7 @@ from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_clie
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
 from cdk_gpu_clusters.rules.node_group import check_block_of_group, check_replacement, choose_ami_type
 from cdk_gpu_clusters.rules.placement import SPREAD_SIZE
+from cdk_gpu_clusters.rules.secrets import FETCH, check_secret_variables, check_secrets
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
 from ._check_values import check_arn, check_store_name, foreign_place
@@ -363,22 +364,21 @@ _LONGEST_DNS_NAME = 20 + len(".fsx.ap-southeast-1.amazonaws.com.cn")
 _LONGEST_OBJECT = SoftwareObject(bucket_name="b" * 63, object_key="k" * 64 + ".gpunode-" + "k" * 16, sha256="s" * 64)
 
 
-def check_environment(key: Key, environment: Mapping[str, str]) -> list[Fault]:
+def check_environment(key: Key, environment: Mapping[str, str], not_secret: Sequence[str]) -> list[Fault]:
     """Find variables of a node that cannot be set, do harm, or look like secrets."""
     faults: list[Fault] = []
     for finding in check_settings(NodeSettings(fleet_name="", extra_environment=environment)):
         name = finding.path.partition(".")[2]
         faults += faults_at((*key, name), [replace(finding, path="")])
-    return faults + check_plain_values(key, environment)
+    return faults + check_plain_values(key, environment, not_secret=not_secret, fix=FETCH)
 
 
-def check_plain_values(key: Key, environment: Mapping[str, str]) -> list[Fault]:
+def check_plain_values(key: Key, environment: Mapping[str, str], *, not_secret: Sequence[str], fix: str) -> list[Fault]:
     """Find variables that look like secrets."""
     return [
         fault
-        for name, value in environment.items()
-        for finding in check_secrets(f"{name}={value}")
-        for fault in faults_at((*key, name), [replace(finding, got=name)])
+        for finding in check_secret_variables(environment, not_secret=not_secret, fix=fix)
+        for fault in faults_at((*key, finding.path), [replace(finding, path="")])
     ]
 
 
@@ -389,7 +389,8 @@ def check_script(key: Key, spec: FleetSpec) -> list[Fault]:
     text = _read(spec.user_data)
     if isinstance(text, Finding):
         return faults_at((*key, "user_data"), [text])
-    found = check_settings(NodeSettings(fleet_name="", user_parts=(_part(text),))) + check_secrets(text)
+    found = check_settings(NodeSettings(fleet_name="", user_parts=(_part(text),)))
+    found += check_secrets(text, not_secret=spec.not_secret)
     return faults_at((*key, "user_data"), [replace(finding, path="") for finding in found])
 
 
@@ -480,7 +481,7 @@ def check_training_values(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
     faults: list[Fault] = []
     key, stores = fleet.key, fleet.parts.stores
     if "environment" not in fleet.broken:
-        faults += check_environment((*key, "environment"), spec.environment)
+        faults += check_environment((*key, "environment"), spec.environment, spec.not_secret)
     if "user_data" not in fleet.broken:
         faults += check_script(key, spec)
     if spec.checkpoints is not None and stores is not None:

@@ -369,6 +369,12 @@ class NodesSpec(SpecModel):
         "path; a KMS key of the bucket must let the nodes encrypt. Default: bundles stay on the nodes.",
         examples=["my-node-records"],
     )
+    not_secret: Annotated[tuple[Text, ...], AsTuple, NO_CHANGE] = Field(
+        default=(),
+        description="Names of variables and options, and values, that only look like secrets in environment, command "
+        "and user_data.",
+        examples=[["STORAGE_KEY"]],
+    )
     tags: Annotated[Tags, updates(Resource.TAGS, *TEMPLATES, Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)] = Field(
         default={}, description="Tags of the fleet's resources, over and above the cluster's."
     )

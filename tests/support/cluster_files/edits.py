@@ -384,6 +384,11 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "mounts: { /fsx: corpus }",
         "mounts: { /fsx: corpus }, read_only_mounts: [/fsx]",
     ),
+    "a text that only looks like a secret": (
+        TRAINING,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, not_secret: [STORAGE_KEY]",
+    ),
     "more nodes than EFA connections": (TRAINING, "nodes: 4, capacity: spot", "nodes: 200, capacity: spot"),
     "a range of nodes": (
         TRAINING,

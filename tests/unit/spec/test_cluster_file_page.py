@@ -60,7 +60,7 @@ def test_examples_of_layouts_are_right(page: str, part: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("page", "part"), parts_that_start_with("nodes"))
-def test_examples_of_capacity_are_right(page: str, part: str, tmp_path: Path) -> None:
+def test_examples_of_fleets_are_right(page: str, part: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     fleet = indent(f"instance_type: p5.48xlarge\n{part}", "      ")
     file.write_text(f"{HEAD}training:\n  fleets:\n    a:\n{fleet}", encoding="utf-8")
@@ -72,7 +72,10 @@ def test_the_pages_have_such_examples() -> None:
     assert {page for page, _ in WHOLE} >= {"README.md", "docs/cluster-file.md"}
     assert {page for page, _ in inference} >= {"docs/cluster-file.md"}
     assert len(parts_that_start_with("mig")) == 2
-    assert {page for page, _ in parts_that_start_with("nodes")} == {"docs/capacity.md"}
+    assert {page for page, _ in parts_that_start_with("nodes")} == {
+        "docs/capacity.md",
+        "docs/cluster-file.md",
+    }
 
 
 def test_every_example_is_looked_at() -> None:

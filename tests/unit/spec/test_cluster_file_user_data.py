@@ -40,7 +40,7 @@ def found(reading: Reading) -> list[str]:
         (b"echo no interpreter\n", "error GPU-UD-005"),
         ("#!/bin/sh\necho caf\u00e9\n".encode(), "error GPU-UD-005"),
         (f"#!/bin/sh\nexport AWS_ACCESS_KEY_ID={KEY_ID}\n".encode(), "error GPU-UD-002"),
-        (b"#!/bin/sh\nDB_PASSWORD=hunter22\n", "warning GPU-UD-002"),
+        (b"#!/bin/sh\nDB_PASSWORD=hunter22\n", "error GPU-UD-002"),
         (b"#!/bin/sh\n" + b"# padding\n" * 1500, "error GPU-UD-001"),
     ],
     ids=["empty", "Latin-1", "mark", "UTF-16", "no #!", "UTF-8", "key id", "password", "too long"],
@@ -63,7 +63,7 @@ def test_undecodable_text_is_named_with_its_line(tmp_path: Path) -> None:
     ("variable", "finding"),
     [
         (f"KEY: {KEY_ID}", "7:66 error GPU-UD-002"),
-        ("HF_TOKEN: hf_abcdefgh", "7:71 warning GPU-UD-002"),
+        ("HF_TOKEN: hf_abcdefgh", "7:71 error GPU-UD-002"),
         ("NCCL_PROTO: simple", "7:73 warning GPU-UD-004"),
     ],
 )

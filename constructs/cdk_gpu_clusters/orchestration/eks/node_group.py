@@ -262,6 +262,7 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
             name_tag=path_of(self),
             metadata_hop_limit=options.get("metadata_hop_limit", 1),
             user_data=user_data,
+            not_secret=options.get("not_secret", ()),
             _resolved=fleet,
         )
         join_stores(self, plan, mounts, self.launch_template.security_groups[0], subnets=fleet.subnets)

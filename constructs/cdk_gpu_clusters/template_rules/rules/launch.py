@@ -12,6 +12,7 @@ from cdk_gpu_clusters.node import user_data
 from cdk_gpu_clusters.rules import images
 from cdk_gpu_clusters.rules.fleet import ROOT_IOPS, ROOT_SIZE, ROOT_THROUGHPUT, check_root_volume
 from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
+from cdk_gpu_clusters.rules.secrets import SECRET, check_secrets
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.cluster import is_kubernetes_node
 from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP, PCS_NODE_GROUP
@@ -355,8 +356,7 @@ def user_data_size(resource: Resource) -> Iterator[Fault]:
 
 
 @template_rule(
-    user_data.SECRET,
-    severity=Severity.WARNING,
+    SECRET,
     cause="all users of the node can read user data, and so can anyone with permission to describe it",
     fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html",
@@ -365,9 +365,7 @@ def user_data_size(resource: Resource) -> Iterator[Fault]:
 )
 def user_data_secret(resource: Resource) -> Iterator[Fault]:
     data = user_data_of(accelerated_launch(resource))
-    for finding in user_data.check_secrets(data.text):  # a key is one for sure, a password is a guess by the name
-        got, cause = finding.got, finding.cause
-        yield Fault(at=data.value, got=got, allowed="no secret", cause=cause, severity=finding.severity)
+    yield from faults_of(SECRET, check_secrets(data.text), data.value, own_fix=True)
 
 
 _ASSIGNMENT = re.compile(r"(?m)^[ \t]*(?:-[ \t]+)?(?:export[ \t]+|ENV[ \t]+)?([A-Z][A-Z0-9_]*)=(\S*)")
