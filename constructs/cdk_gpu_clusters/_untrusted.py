@@ -62,17 +62,17 @@ def printable_line(text: str) -> str:
 
 
 #: A line of findings is shorter, unless it quotes what a stranger wrote.
-_MOST_QUOTED = 1_000
+_MOST_QUOTED = 200
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, most: int = _MOST_QUOTED) -> str:
     """A text that may quote a long value, without its end.
 
     Example:
-        >>> shortened("a" * 2_000)[999:]
+        >>> shortened("a" * 2_000)[199:]
         'a… (2,000 characters)'
     """
-    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}… ({len(text):,} characters)"
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
 def _escaped(one: str) -> str:

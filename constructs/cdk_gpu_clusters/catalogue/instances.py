@@ -531,7 +531,7 @@ def _unknown(name: str) -> Finding:
     return UNKNOWN_TYPE.finding(
         cause="the instance type is not in the catalogue",
         got=repr(name),
-        allowed=f"nearest: {', '.join(nearest)}" if nearest else "a type of `instance_types()`",
+        allowed=f"nearest: {', '.join(nearest)}" if nearest else "such as g6.xlarge, p4d.24xlarge, p5.48xlarge",
         fix="correct the name; for a type newer than this release, update the library",
     )
 

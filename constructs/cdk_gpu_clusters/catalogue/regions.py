@@ -136,12 +136,18 @@ def region_of_zone(zone: str) -> Region | None:
 def _unknown(name: str) -> Finding:
     from difflib import get_close_matches  # only a wrong name pays for it
 
-    nearest = get_close_matches(name, list(regions()), n=3)
+    word = name.strip().lower().replace("_", "-")
+    nearest = get_close_matches(word, list(regions()), n=3)
+    # A zone in place of its Region.
+    within = [region for region in regions() if word.startswith(region)]
+    nearest = [*within, *(one for one in nearest if one not in within)]
     return UNKNOWN_REGION.finding(
         cause="the Region is not in the catalogue",
         got=repr(name),
-        allowed=f"nearest: {', '.join(nearest)}" if nearest else "a Region of `regions()`",
-        fix="correct the name; for a Region newer than this release, update the library",
+        allowed=f"nearest: {', '.join(nearest)}" if nearest else ", ".join(regions()),
+        fix=f"write {nearest[0]}, or another Region; for one newer than this release, update the library"
+        if nearest
+        else "write the code of a Region, such as us-east-1; for a Region newer than this release, update the library",
     )
 
 

@@ -163,6 +163,33 @@ def check_object_lock(days: float, *, versioned: bool) -> Iterator[Finding]:
         )
 
 
+ORDER = define_rule(
+    "GPU-CKP-007",
+    "objects are deleted after they are archived, not before",
+    source='Amazon S3 user guide, "Transitioning objects using Amazon S3 Lifecycle": the expiration must come later '
+    "than the transition",
+)
+
+
+@check
+def check_order(archive_after_days: float | None, expire_after_days: float | None) -> Iterator[Finding]:
+    """Find objects that would be archived when they are deleted already, which S3 refuses.
+
+    Example:
+        >>> [finding.id for finding in check_order(10, 5)]
+        ['GPU-CKP-007']
+    """
+    if archive_after_days is None or expire_after_days is None or archive_after_days < expire_after_days:
+        return
+    yield ORDER.finding(
+        cause="objects are deleted before they would be archived, and S3 refuses such a lifecycle",
+        got=f"deleted after {expire_after_days:g} days, archived after {archive_after_days:g}",
+        allowed=f"more than {archive_after_days:g} days",
+        fix=f"delete them after {archive_after_days + 1:g} days or more, or do not archive them",
+        path="expire_after",
+    )
+
+
 @check
 def check_days(name: str, days: float) -> Iterator[Finding]:
     """Find a time that a lifecycle rule cannot wait for."""

@@ -120,7 +120,28 @@ def check_zone(region: str | None, zone: str, instance_type: InstanceType | str 
     elif known_region not in (None, found.region):
         yield _foreign(str(known_region), found)
     else:
+        yield from _check_letter(found)
         yield from _check_place(found, instance_type)
+
+
+#: No Region has more zones (AWS EC2 user guide, "Regions and Zones": us-east-1 has six).
+_MOST_ZONES = 6
+UNSEEN_LETTER = define_rule("GPU-NET-107", "the zone's letter is one that the Region has", source=_ZONES_PAGE)
+
+
+def _check_letter(zone: Zone) -> Iterator[Finding]:
+    """A letter beyond those of any Region is a mistake, or newer than this library."""
+    letters = [chr(ord("a") + number) for number in range(_MOST_ZONES)]
+    if zone.is_id or zone.is_local or zone.text[-1] in letters:
+        return
+    seen = regions()[zone.region].zone_letters or ("a",)
+    yield UNSEEN_LETTER.finding(
+        cause=f"no Region has so many zones; one account saw {', '.join(seen)} in {zone.region}",
+        got=zone.text,
+        allowed=", ".join(f"{zone.region}{letter}" for letter in seen),
+        fix=f"write {zone.region}{seen[0]}, or the zone that aws ec2 describe-availability-zones shows",
+        severity=Severity.WARNING,
+    )
 
 
 def _check_place(zone: Zone, instance_type: InstanceType | str | None) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from cdk_gpu_clusters.rules.checkpoints import (
     check_days,
     check_directory_bucket,
     check_object_lock,
+    check_order,
     directory_bucket_name,
 )
 
@@ -259,7 +260,7 @@ class CheckpointStore(ClusterConstruct):
             express_expire_after: When its objects are deleted; never if left out.
 
         Raises:
-            ConfigError: GPU-CKP-001 to -003, -006.
+            ConfigError: GPU-CKP-001 to -003, -006, -007.
         """
         super().__init__(scope, construct_id)
         noncurrent = noncurrent_version_expiration or cdk.Duration.days(1)
@@ -272,6 +273,7 @@ class CheckpointStore(ClusterConstruct):
             "express_expire_after": express_expire_after,
         }
         faults = [fault for name, time in times.items() if time for fault in check_days(name, _days(time))]
+        faults += check_order(*(None if time is None else _days(time) for time in (archive_after, expire_after)))
         if object_lock is not None:
             faults += check_object_lock(_days(object_lock.duration), versioned=versioned)
         report(self, faults)

@@ -13,6 +13,7 @@ from cdk_gpu_clusters.rules.checkpoints import (
     check_bucket_name,
     check_directory_bucket,
     check_object_lock,
+    check_order,
     read_directory_bucket_name,
 )
 from cdk_gpu_clusters.rules.data_repository import (
@@ -24,6 +25,7 @@ from cdk_gpu_clusters.rules.data_repository import (
     PATH_OVERLAP,
     PREFIX_OVERLAP,
     check_data_repositories,
+    check_path,
     normal_path,
     read_s3_uri,
 )
@@ -100,7 +102,7 @@ _ABOUT_ALL = (COUNT.id, CLASS.id, BACKUPS.id)
 
 def check_stores(parts: SpecParts) -> list[Fault]:
     """Find what is wrong with the stores, by themselves and in the cluster's network."""
-    faults: list[Fault] = []
+    faults = [fault for key, path in parts.paths.items() for fault in faults_at(key, check_path(path))]
     for name, store in (parts.stores or {}).items():
         key = ("data", name)
         if isinstance(store, LustreSpec):
@@ -184,6 +186,8 @@ def _check_checkpoints(key: Key, options: CheckpointOptions, parts: SpecParts) -
     if options.object_lock is not None:
         found = check_object_lock(options.object_lock.days, versioned=options.versioned)
         faults += faults_at((*key, "object_lock"), found)
+    found = check_order(options.archive_after_days, options.expire_after_days)
+    faults += faults_at((*key, "expire_after_days"), found)
     if zone is None:
         if base is None and options.express_expire_after_days is None:
             return faults

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv4Network
 from math import ceil
@@ -19,7 +19,7 @@ from cdk_gpu_clusters.rules.inference import (
     check_balancer_zones,
     check_zones_of_nodes,
 )
-from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
+from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget, smallest_prefix_for
 from cdk_gpu_clusters.rules.lustre import check_lustre
 from cdk_gpu_clusters.rules.zones import check_zone
 
@@ -58,7 +58,20 @@ def _check_new(network: NewNetwork, fleets: Sequence[PlannedFleet], others: Sequ
     plan = plan_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=network.control_zones)
     subnet = plan.fleet.cidr(IPv4Network(network.cidr))
     where = "cidr" if prefix is None else "fleet_subnet_prefix"
-    return faults + faults_at((*_NETWORK, where), _check_budget(subnet, fleets, others))
+    return faults + _at_nodes(_check_budget(subnet, fleets, others), fleets, (*_NETWORK, where))
+
+
+def _at_nodes(findings: Iterable[Finding], fleets: Sequence[PlannedFleet], otherwise: Key) -> list[Fault]:
+    """Place what no subnet has room for at the number of nodes, and else at the size of the subnet."""
+
+    def addresses(fleet: PlannedFleet) -> int:
+        known = fleet.plan.interfaces_or_none is not None
+        return fleet.spec.maximum_nodes * fleet.plan.addresses_per_node if known else 0
+
+    largest = max(fleets, key=addresses, default=None)
+    if largest is None or smallest_prefix_for(addresses(largest)) is not None:
+        return faults_at(otherwise, findings)
+    return faults_at((*largest.key, "nodes" if largest.spec.nodes else "max_nodes"), findings)
 
 
 def _at_zone(network: NewNetwork, finding: Finding) -> list[Fault]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.fleet.node import node_settings
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
@@ -45,7 +45,7 @@ from cdk_gpu_clusters.rules.zones import is_zone_id
 from ._check_values import check_arn, check_store_name, foreign_place
 from ._document import Fault, Key, faults_at, under
 from ._parts import parts_of
-from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
+from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NO_LOCAL_DISKS, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
 from .capacity import NewReservation, ReservationGroup, UltraServerBlock, block_sizes
 from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
 from .fleet import FleetSpec, NodesSpec, read_script
@@ -460,7 +460,7 @@ def _read(path: Path) -> str | Finding:
         if text.startswith("\ufeff"):
             cause = "the script starts with a byte-order mark, so a node does not see its #!; save it without"
     except FileNotFoundError:
-        cause = "there is no such file"
+        cause = "there is no such file" if "\n" not in str(path) else "this is a script, not the path of one"
     except UnicodeDecodeError as fault:
         line = fault.object[: fault.start].count(b"\n") + 1
         cause = f"the script is not UTF-8 text: byte 0x{fault.object[fault.start]:02x} in its line {line}"
@@ -496,4 +496,18 @@ def check_training_nodes(fleet: PlannedFleet) -> list[Fault]:
     return [
         *faults_at((*fleet.key, "efa"), fleet.plan.about(Topic.EFA)),
         *faults_at((*fleet.key, "interface_policy"), fleet.plan.about(Topic.INTERFACES)),
+        *faults_at((*fleet.key, "scratch"), _about_scratch(fleet)),
     ]
+
+
+def _about_scratch(fleet: PlannedFleet) -> Iterator[Finding]:
+    spec, record = fleet.spec, fleet.plan.instance_type
+    asks = isinstance(spec, FleetSpec) and spec.scratch and "scratch" in spec.model_fields_set
+    if asks and not record.local_disks:
+        yield NO_LOCAL_DISKS.finding(
+            cause=f"{record.name} has no local disks, so there is no /scratch",
+            got="scratch: true",
+            allowed="a type with local disks",
+            fix="remove scratch, or choose another type",
+            severity=Severity.WARNING,
+        )

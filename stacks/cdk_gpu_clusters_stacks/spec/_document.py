@@ -17,6 +17,7 @@ from cdk_gpu_clusters._untrusted import read_bytes
 from cdk_gpu_clusters.errors import Finding
 
 from ._rules import DUPLICATE_KEY, MAPPING, READABLE, YAML_SYNTAX
+from ._syntax import explained, other_kind, traps
 
 #: Path of a value from the root: keys of mappings and indexes of lists.
 Key = tuple[str | int, ...]
@@ -82,7 +83,24 @@ class Fault:
 
 def faults_at(key: Key, findings: Iterable[Finding], *, at_key: bool = False) -> list[Fault]:
     """Place the findings of a rule at a key's value (or the key itself); its dotted name goes into the cause."""
-    return [Fault(key, replace(finding, cause=f"{dotted(key)}: {finding.cause}"), at_key) for finding in findings]
+    return [
+        Fault(
+            key,
+            replace(
+                finding, cause=f"{dotted(key)}: {finding.cause}", got=_in_yaml(finding.got), fix=_in_yaml(finding.fix)
+            ),
+            at_key,
+        )
+        for finding in findings
+    ]
+
+
+def _in_yaml(text: str) -> str:
+    """Keywords of Python in a text, such as `efa=True`, as keys of the file."""
+    return _KEYWORD.sub(lambda found: f"{found[1]}: {found[2].lower()}", text)
+
+
+_KEYWORD = re.compile(r"\b([a-z][a-z_]+)=(True|False|[0-9]+)\b")
 
 
 def under(key: Key, findings: Iterable[Finding]) -> list[Fault]:
@@ -159,20 +177,6 @@ _TAG = "tag:yaml.org,2002:"
 _DEEP = re.compile(rf"(?:[\[{{]\s*){{{_MAX_DEPTH + 1}}}")
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _BOOL = {"true": True, "false": False}
-_SYNTAX_FIXES = (
-    ("'\\t'", "indent with spaces, not tabs"),
-    ("mapping values are not allowed", "check the indentation; put quotes around a value that holds a colon"),
-    ("could not find expected ':'", "put a colon and a space after the key"),
-    ("expected <block end>", "give keys of one mapping the same indentation"),
-    ("expected ',' or", "close the bracket, or put a comma between the items"),
-    (
-        "undefined alias",
-        "define the anchor (&name) before its alias (*name), or quote a value that starts with *",
-    ),
-    ("unexpected end of stream", "close the quote or bracket that is open"),
-    ("another document", "keep one document: remove the line ---"),
-    ("cannot start any token", "put the value in quotes"),
-)
 
 
 def parse(text: str) -> Document:
@@ -184,7 +188,7 @@ def parse(text: str) -> Document:
     try:
         root = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as fault:
-        document.faults.append(_syntax_fault(fault))
+        document.faults += _syntax_faults(fault, text)
         return document
     except ReaderError as fault:
         document.faults.append(_character_fault(fault, text))
@@ -197,15 +201,37 @@ def parse(text: str) -> Document:
         cause = f"this is not YAML: {fault}".splitlines()[0]
         document.faults.append((Place(1, 1), YAML_SYNTAX.finding(cause=cause, fix="correct the file's syntax")))
         return document
-    _Builder(document).build_root(root)
+    document.faults += _trap_faults(text, is_yaml=True)
+    if not document.faults:
+        _Builder(document).build_root(root, text)
     return document
 
 
+def _trap_faults(text: str, *, is_yaml: bool) -> list[tuple[Place, Finding]]:
+    return [
+        (Place(one.line, one.column), YAML_SYNTAX.finding(cause=one.cause, got=one.got, fix=one.fix))
+        for one in traps(text, is_yaml=is_yaml)
+    ]
+
+
+def _syntax_faults(fault: MarkedYAMLError, text: str) -> list[tuple[Place, Finding]]:
+    if kind := other_kind(text):
+        return [(Place(1, 1), _foreign(kind))]
+    return _trap_faults(text, is_yaml=False) or [_syntax_fault(fault)]
+
+
+def _foreign(kind: str) -> Finding:
+    return MAPPING.finding(
+        cause="this is not a cluster file", got=kind, allowed=_BEGINNING, fix="give the path of a cluster file"
+    )
+
+
+_BEGINNING = "version: 1, name: …, region: …, network: …, training: …"
+
+
 def _syntax_fault(fault: MarkedYAMLError) -> tuple[Place, Finding]:
-    mark = fault.problem_mark or fault.context_mark
+    mark, problem, fix = explained(fault)
     place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
-    problem = str(fault.problem or fault.context or "the text cannot be read")
-    fix = next((fix for sign, fix in _SYNTAX_FIXES if sign in problem), "correct the syntax at or before this place")
     return place, YAML_SYNTAX.finding(cause=f"this is not YAML: {problem}", fix=fix)
 
 
@@ -251,17 +277,20 @@ class _Builder:
         self._open: set[int] = set()
         self._count = 0
 
-    def build_root(self, root: Node | None) -> None:
+    def build_root(self, root: Node | None, text: str) -> None:
         if root is None or (isinstance(root, ScalarNode) and root.value == ""):
             self._fault(root, MAPPING.finding(cause="the file is empty", fix="start with version: 1 and name: …"))
+            return
+        if not isinstance(root, MappingNode) and (other := other_kind(text)):
+            self._fault(None, _foreign(other))
             return
         if not isinstance(root, MappingNode):
             kind = "a list" if isinstance(root, SequenceNode) else "a single value"
             finding = MAPPING.finding(
                 cause="the file holds no mapping of keys to values",
                 got=kind,
-                allowed="version: 1, name: …, region: …, network: …, training: …",
-                fix="write key: value lines at the left margin",
+                allowed=_BEGINNING,
+                fix="write key: value lines at the left margin, or give the path of a cluster file",
             )
             self._fault(root, finding)
             return
@@ -319,6 +348,7 @@ class _Builder:
                 continue
             key = self._key(key_node)
             if key is None:
+                self._document.unread.add(path)
                 continue
             if key in made:
                 self._fault(key_node, self._duplicate((*path, key)))
@@ -342,7 +372,11 @@ class _Builder:
             return self._text(node)
         self._fault(
             node,
-            YAML_SYNTAX.finding(cause="a key must be a word", got="a list or mapping", fix="write key: value"),
+            YAML_SYNTAX.finding(
+                cause="a key must be a word",
+                got="a list or mapping",
+                fix="write key: value; fill a template such as {{ name }} in first",
+            ),
         )
         return None
 

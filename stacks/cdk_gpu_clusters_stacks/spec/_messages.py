@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, Tag
@@ -16,6 +18,7 @@ from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_
 from . import _base, capacity, data, eks, fleet, inference, network
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
+from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, homes_of, meant_key, number_in, usable_name
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, USER_DATA_FILE, WRONG_TYPE, WRONG_VALUE
 from .model import ORCHESTRATORS, ClusterSpec
 
@@ -27,8 +30,13 @@ def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
     faults: list[Fault] = []
     suggested: set[Key] = set()
     missing: list[tuple[Key, Fault]] = []
+    errors = list(errors)
+    nameless = {_key_of(error)[0] for error in errors if _is_key_of_fleet(error)}
+    faults += [_nameless(min(group, key=str)) for group in _by_section(nameless)]
     for error in errors:
         key, tag = _key_of(error)
+        if key[:_FLEET_DEPTH] in nameless:
+            continue
         if error["type"] == "extra_forbidden":
             fault, near = _unknown(key, error["loc"])
             faults.append(fault)
@@ -40,6 +48,32 @@ def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
             faults.append(_value_fault(key, error))
     faults += [fault for key, fault in missing if key not in suggested]
     return faults
+
+
+def _is_key_of_fleet(error: ErrorDetails) -> bool:
+    """Whether a key of a fleet, with its value, stands where the names of fleets do."""
+    key = _key_of(error)[0]
+    if len(key) != _FLEET_DEPTH or key[0] not in FLEET_KINDS or _is_about_key(error):
+        return False
+    return key[2] in FLEET_KINDS[str(key[0])].model_fields and not isinstance(error["input"], dict | NoneType)
+
+
+_FLEET_DEPTH = 3
+
+
+def _by_section(keys: Iterable[Key]) -> list[list[Key]]:
+    return [[key for key in keys if key[0] == kind] for kind in FLEET_KINDS if any(key[0] == kind for key in keys)]
+
+
+def _nameless(key: Key) -> Fault:
+    name = str(key[2])
+    finding = NAME.finding(
+        cause=f"{dotted(key[:2])}: {name} is a key of a fleet, and the fleet has no name",
+        got=name,
+        allowed=example_of("fleets"),
+        fix="write the name of the fleet above it, such as trainers:, and indent its keys below",
+    )
+    return Fault(key[:_FLEET_DEPTH], finding, at_key=True)
 
 
 def _key_of(error: ErrorDetails) -> tuple[Key, str]:
@@ -81,6 +115,13 @@ def _unknown(key: Key, loc: tuple[int | str, ...]) -> tuple[Fault, str]:
     name = str(key[-1])
     near = meant_key(name, known)
     fix = f"write {near}" if near else "remove it, or use one of the keys allowed"
+    if near and near in EXAMPLES and SYNONYMS.get(name) == near:
+        fix = f"write {near}: {EXAMPLES[near]}"
+    homes = homes_of(name)
+    if homes and (not near or name in ROOT_KEYS):
+        fix, near = f"move it to {' or '.join(homes)}", ""
+    elif len(key) == 2 and key[0] in FLEET_KINDS and not near:
+        fix = "write it below fleets:, indented once more"
     finding = UNKNOWN_KEY.finding(
         cause=f"{dotted(key)}: there is no key of this name here", got=name, allowed=", ".join(known), fix=fix
     )
@@ -116,13 +157,21 @@ def _value_fault(key: Key, error: ErrorDetails) -> Fault:
 FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 
+#: Other names of orchestrators.
+_ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "none": "ec2"}
+
+
 def _orchestrator(value: object) -> Finding:
+    word = str(value).lower()
+    near = get_close_matches(_ALSO_CALLED.get(word, word), list(ORCHESTRATORS), n=1)
     later = isinstance(value, str) and value in _PLANNED
     return ORCHESTRATOR.finding(
         cause="orchestrator: planned, not built yet" if later else "orchestrator: not one that this version builds",
         got=show(value),
         allowed=", ".join(ORCHESTRATORS),
-        fix=f"write orchestrator: {' or '.join(ORCHESTRATORS)}, or leave it out (planned: {', '.join(_PLANNED)})",
+        fix=f"write orchestrator: {near[0]}"
+        if near
+        else f"write orchestrator: {' or '.join(ORCHESTRATORS)}, or leave it out (planned: {', '.join(_PLANNED)})",
     )
 
 
@@ -146,7 +195,11 @@ def _meant(value: object, forms: Iterable[Form]) -> set[str]:
     words = [word for word in (value if isinstance(value, dict) else [value]) if isinstance(word, str)]
     by_prefix = {form.key for form in forms for word in words if form.prefix and word.startswith(form.prefix)}
     names = [form.key for form in forms]
-    return by_prefix or {near for word in words for near in get_close_matches(word.replace("-", "_"), names, n=1)}
+    return by_prefix or {near for word in words for near in get_close_matches(_as_key(word), names, n=1)}
+
+
+def _as_key(word: str) -> str:
+    return word.replace("-", "_").lower()
 
 
 def _pattern(key: Key, error: ErrorDetails) -> Finding:
@@ -155,18 +208,18 @@ def _pattern(key: Key, error: ErrorDetails) -> Finding:
     value = str(error["input"])
     fix = f"write it like {example}"
     if rule is NAME:
-        fix = f"write {usable_name(value)}"
+        name = usable_name(value)
+        fix = f"write {name}" if name else "write it with letters from a to z, such as trainers"
+        if "/" in value and (key[-1] == "checkpoints" or key[-2:-1] == ("mounts",)):
+            fix = "write the name of a store in data"
+        if key[-2:-1] == ("mounts",) and value.startswith("/"):
+            fix = f"write {value}: {key[-1]}, the directory first"
+    elif rule is WRONG_VALUE and what == "the name of a bucket":
+        fix = f"write {value.removeprefix('s3://').partition('/')[0].lower().replace('_', '-')}"
     return rule.finding(cause=f"{dotted(key)}: not {what}", got=show(value), allowed=f"such as {example}", fix=fix)
 
 
 _PATTERN_RULES = {"reservation": RESERVATION_ID, "group": RESERVATION_GROUP_ARN, "name": NAME}
-
-
-def usable_name(text: str) -> str:
-    """A name near `text` that can stand in a stack name."""
-    kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text.lower())
-    kept = "-".join(part for part in kept.split("-") if part).lstrip("0123456789-")
-    return kept[:40].strip("-") or "trainers"
 
 
 # What messages need to know about the models: keys at a place, forms of a value, meanings of patterns.
@@ -287,11 +340,6 @@ PATTERNS = {
 }
 
 
-def meant_key(name: str, known: Sequence[str]) -> str:
-    """The key that is meant by a word; empty if none is near."""
-    return next(iter(get_close_matches(name.replace("-", "_").lower(), known, n=1)), "")
-
-
 def fields_at(loc: tuple[int | str, ...]) -> list[str]:
     """Keys that the format has at a location as pydantic reports it."""
     node: Any = ClusterSpec
@@ -353,18 +401,30 @@ _LIMITS = {
 _BOOLEANS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
 
 
+_MAPPING = "a mapping of keys to values"
+
+
 def _wrong_type(where: str, error: ErrorDetails) -> Finding:
     wanted = _TYPES[error["type"]]
     value = error["input"]
     fix = f"write {wanted}"
-    if wanted == "text" and isinstance(value, bool | int | float):
+    if wanted == "text" and where == "name":
+        fix = "write a name that begins with a letter, such as demo"
+    elif wanted == "text" and isinstance(value, bool | int | float):
         fix = f'put it in quotes: "{show(value)}"'
-    elif wanted == "true or false" and str(value).lower() in _BOOLEANS:
-        fix = f"write {_BOOLEANS[str(value).lower()]}"
-    elif isinstance(value, str) and wanted in ("a whole number", "a number", "true or false"):
-        fix = f"write {wanted}, without quotes"
+    elif wanted == "text" and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        fix = f"write one of them: {value[0]}"
+    elif wanted == "true or false":
+        fix = f"write {_BOOLEANS.get(str(value).lower(), wanted)}"
+    elif wanted in ("a whole number", "a number"):
+        fix = f"write {number_in(value, where) or wanted}"
     elif wanted == "a list" and isinstance(value, str):
-        fix = f"write [{value}]"
+        fix = f"write [{', '.join(value.split())}]"
+    elif wanted == _MAPPING:
+        key = where.rpartition(".")[2]
+        fix = f"write {key}: {example_of(where)}"
+        if value is None:
+            fix += "; indent what belongs to it further than the key"
     return WRONG_TYPE.finding(
         cause=f"{where}: not {wanted}", got=f"{show(value)} ({_kind(value)})", allowed=wanted, fix=fix
     )
@@ -424,12 +484,18 @@ def _own_type(where: str, error: ErrorDetails) -> Finding:
 
 def _cidr(where: str, error: ErrorDetails) -> Finding:
     meant = error.get("ctx", {}).get("meant")
+    fix = f"write {meant}" if meant else "write an address, a slash and a prefix length"
+    if not meant and _ADDRESS.fullmatch(str(error["input"])):
+        fix = f"write {error['input']}/32 for this address alone, or a range such as 10.0.0.0/16"
     return WRONG_VALUE.finding(
         cause=f"{where}: {'host bits are set in this range' if meant else error['msg']}",
         got=show(error["input"]),
         allowed="an IPv4 range such as 10.0.0.0/16",
-        fix=f"write {meant}" if meant else "write an address, a slash and a prefix length",
+        fix=fix,
     )
+
+
+_ADDRESS = re.compile(r"(\d{1,3}\.){3}\d{1,3}")
 
 
 def _empty(where: str, error: ErrorDetails) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,19 +13,13 @@ from pydantic_core import ErrorDetails
 from cdk_gpu_clusters.fleet.profile import EC2, OrchestratorProfile
 
 from ._document import Key
-from ._messages import meant_key
+from ._meant import FLEET_KINDS, meant_key
 from .data import StoreSpec
 from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ORCHESTRATORS, ClusterSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
-
-#: Key of the file under which fleets stand -> what such a fleet is.
-FLEET_KINDS: Mapping[str, type[FleetSpec | InferenceFleetSpec]] = {
-    "training": FleetSpec,
-    "inference": InferenceFleetSpec,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +63,7 @@ class SpecParts:
         profile: What the orchestrator takes, forbids and does by itself.
         eks: The cluster of EKS, as far as the file describes it.
         eks_is_broken: Whether its section has a fault.
+        paths: Directories that stores with a fault link to S3.
     """
 
     region: str | None = None
@@ -80,6 +75,7 @@ class SpecParts:
     profile: OrchestratorProfile = EC2
     eks: EksSpec | None = None
     eks_is_broken: bool = False
+    paths: Mapping[Key, str] = field(default_factory=dict)
 
     @property
     def makes_eks(self) -> bool:
@@ -109,6 +105,7 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
 def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
     """The valid parts of a file that has faults."""
     region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
+    profile = next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator", "ec2")), None)
     return SpecParts(
         region if isinstance(region, str) and region else None,
         _if_valid(_NETWORK, data.get("network")),
@@ -116,16 +113,17 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         tuple(_valid_fleets(data, context)),
         _valid_stores(data.get("data", {})),
         any(_may_hold_fleets(key, value) for key, value in data.items()),
-        profile=next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator")), EC2),
-        eks=eks,
+        profile=profile or EC2,
+        eks=None if profile is None else eks,  # its section may be right, then
         eks_is_broken="eks" in data and eks is None,
+        paths=dict(_linked_paths(data.get("data"))),
     )
 
 
 def _may_hold_fleets(key: str, value: object) -> bool:
     """Whether a key of the file has fleets, or a fault for which they are not seen."""
     known = meant_key(key, list(ClusterSpec.model_fields))
-    return known in FLEET_KINDS and (key != known or value not in ({}, {"fleets": {}}))
+    return key == "fleets" or (known in FLEET_KINDS and (key != known or value not in ({}, {"fleets": {}})))
 
 
 def _valid_fleets(data: Mapping[str, Any], context: Mapping[str, Path]) -> list[FleetPart]:
@@ -138,6 +136,15 @@ def _valid_fleets(data: Mapping[str, Any], context: Mapping[str, Path]) -> list[
             if sound is not None:
                 found.append(FleetPart((kind, "fleets", name), *sound))
     return found
+
+
+def _linked_paths(raw: object) -> Iterator[tuple[Key, str]]:
+    for name, store in raw.items() if isinstance(raw, dict) else ():
+        links = store.get("repositories") if isinstance(store, dict) else None
+        if isinstance(links, list) and _if_valid(_STORE, store) is None:
+            for index, link in enumerate(links):
+                if isinstance(link, dict) and isinstance(link.get("path"), str):
+                    yield ("data", str(name), "repositories", index, "path"), link["path"]
 
 
 def _valid_stores(raw: object) -> Mapping[str, Any] | None:

@@ -95,6 +95,11 @@ BLOCK_SHRINKS = define_rule(
     "a fleet keeps all nodes of a Capacity Block that it was deployed with",
     source='EC2 user guide, "Capacity Blocks for ML": a block is paid for up front',
 )
+NO_LOCAL_DISKS = define_rule(
+    "GPU-SPEC-043",
+    "scratch is asked for on types with local disks",
+    source="EC2 DescribeInstanceTypes, InstanceStorageInfo",
+)
 EKS_SECTION = define_rule("GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT)
 EKS_EXISTING = define_rule(
     "GPU-SPEC-034",

@@ -10,12 +10,13 @@ from typing import TextIO
 
 from pydantic import ValidationError
 
-from cdk_gpu_clusters._untrusted import printable_line
+from cdk_gpu_clusters._untrusted import printable_line, shortened
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, errors_in
 from cdk_gpu_clusters_stacks.counting import count
 
 from ._check_data import check_change
 from ._document import Document, Fault, parse, read_text
+from ._meant import foreign_file
 from ._messages import translate
 from ._parts import parts_of, valid_parts
 from .check import faults_of
@@ -92,6 +93,8 @@ def _validate(document: Document, folder: Path) -> tuple[ClusterSpec | None, lis
     """Check the types, then ask the rules about whatever has the right type."""
     if not isinstance(document.data, dict):
         return None, []
+    if tool := foreign_file(document.data):
+        return None, [Fault((next(iter(document.data)),), tool, at_key=True)]
     context = {FOLDER: folder}
     try:
         spec = ClusterSpec.model_validate(document.data, context=context)
@@ -140,10 +143,14 @@ def report(findings: Sequence[Finding], *, stream: TextIO | None = None) -> int:
     return int(any(finding.severity is Severity.ERROR for finding in findings))
 
 
+#: A cause may name a key of any length.
+_LONGEST_CAUSE = 1_000
+
+
 def _lines(finding: Finding) -> list[str]:
     where = f"{finding.path}: " if finding.path else ""
-    got = f", got {finding.got}" if finding.got else ""
-    lines = [f"{where}{finding.severity.value} {finding.id}: {finding.cause}{got}"]
+    got = f", got {shortened(finding.got)}" if finding.got else ""
+    lines = [f"{where}{finding.severity.value} {finding.id}: {shortened(finding.cause, _LONGEST_CAUSE)}{got}"]
     if finding.allowed:
         lines.append(f"    allowed: {finding.allowed}")
     if finding.fix:

@@ -3,6 +3,7 @@
 import pytest
 
 from cdk_gpu_clusters.rules.checkpoints import (
+    check_order,
     check_bucket_name,
     check_days,
     check_directory_bucket,
@@ -63,3 +64,18 @@ def test_a_directory_buckets_name_tells_its_zone(base: str, zone: str) -> None:
 def test_another_name_tells_none() -> None:
     with pytest.raises(ValueError, match="not the name of a directory bucket"):
         read_directory_bucket_name("my-checkpoints")
+
+
+@pytest.mark.parametrize(
+    ("archive", "expire", "ids"),
+    [
+        (10, 5, ["GPU-CKP-007"]),
+        (10, 10, ["GPU-CKP-007"]),
+        (10, 11, []),
+        (None, 5, []),
+        (10, None, []),
+        (None, None, []),
+    ],
+)
+def test_objects_are_deleted_after_they_are_archived(archive: int | None, expire: int | None, ids: list[str]) -> None:
+    assert [finding.id for finding in check_order(archive, expire)] == ids

@@ -108,3 +108,13 @@ def test_a_type_is_accepted_in_every_zone_where_it_was_seen(name: str, data: st.
     seen = [zone for zones in instance_type(name).availability_zone_ids.values() for zone in zones]
     if seen:
         assert check_zone(None, data.draw(st.sampled_from(seen)), name) == []
+
+
+@pytest.mark.parametrize(
+    ("zone", "ids"),
+    [("us-east-1f", []), ("us-east-1g", ["GPU-NET-107"]), ("us-east-1z", ["GPU-NET-107"]), ("use1-az9", [])],
+)
+def test_a_letter_that_no_region_has_is_reported(zone: str, ids: list[str]) -> None:
+    findings = check_zone("us-east-1", zone)
+    assert [finding.id for finding in findings] == ids
+    assert errors_in(findings) == []

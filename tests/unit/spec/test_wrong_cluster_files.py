@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters_stacks.spec import load_cluster
+from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
 
 HEAD = "version: 1\nname: demo\nregion: us-east-1\n"
 NET = "network: { availability_zone: us-east-1a }\n"
@@ -47,8 +47,8 @@ WRONG_TEXTS = (
     Wrong("one word", "cluster\n", "1:1 GPU-SPEC-003"),
     Wrong("tab", "version: 1\n\tname: demo\n", "2:1 GPU-SPEC-002"),
     Wrong("colon in a value", "version: 1\nname: a: b\n", "2:8 GPU-SPEC-002"),
-    Wrong("open bracket", "version: 1\ntags: { a: b\nname: demo\n", "3:5 GPU-SPEC-002"),
-    Wrong("open quote", 'version: 1\nname: "demo\n', "3:1 GPU-SPEC-002"),
+    Wrong("open bracket", "version: 1\ntags: { a: b\nname: demo\n", "2:7 GPU-SPEC-002"),
+    Wrong("open quote", 'version: 1\nname: "demo\n', "2:7 GPU-SPEC-002"),
     Wrong("indentation", "version: 1\n  name: demo\n", "2:7 GPU-SPEC-002"),
     Wrong("undefined alias", "version: 1\nname: *other\n", "2:7 GPU-SPEC-002"),
     Wrong("two documents", "version: 1\n---\nname: demo\n", "2:1 GPU-SPEC-002"),
@@ -583,3 +583,18 @@ def test_wrong_file_gives_its_findings(wrong: Wrong, file: Path) -> None:
 
 def test_there_are_enough_wrong_files() -> None:
     assert len({wrong.name for wrong in ALL}) == len(ALL) >= 25
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("instance_type: t3.large, scratch: true", ["GPU-SPEC-043"]),
+        ("instance_type: t3.large, scratch: false", []),
+        ("instance_type: t3.large", []),
+        ("instance_type: g6.xlarge, scratch: true", []),
+    ],
+)
+def test_scratch_is_asked_for_in_vain(text: str, ids: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(fleet(f"{text}, nodes: 1"), encoding="utf-8")
+    assert [finding.id for finding in read_cluster(file).findings if finding.severity.value != "info"] == ids
