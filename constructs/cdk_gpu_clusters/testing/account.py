@@ -19,6 +19,7 @@ DEFAULT_ACCOUNT = "123456789012"
 NO_SECRET = "testing"  # noqa: S105 - the engine takes any
 _TIMEOUT_SECONDS = 120
 _MOST_BYTES_IN_REQUEST = 51_200
+_LONGEST_MESSAGE = 600
 _STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 # Clients may be used by many threads, but a session makes them one at a time.
 # Source: Boto3 documentation, "Session", "Multithreading or multiprocessing with sessions".
@@ -29,6 +30,15 @@ _MAKING_CLIENT = Lock()
 def _session() -> Any:
     """The session of every client: each new session reads botocore's models of the services again."""
     return optional_module("boto3").Session()
+
+
+def _shorten_message(parsed: Json, **_: Any) -> None:
+    """Botocore's hook before it raises: CloudFormation repeats all of a template that is too large."""
+    error = parsed.get("Error", {})
+    message = str(error.get("Message", ""))
+    if len(message) > _LONGEST_MESSAGE:
+        half = _LONGEST_MESSAGE // 2
+        error["Message"] = f"{message[:half]}… ({len(message):,} characters) …{message[-half:]}"
 
 
 class DeployFailed(Exception):
@@ -71,13 +81,15 @@ class EmulatedAccount(ABC):
 
     def _client_at(self, service: str, endpoint_url: str, access_key: str = "") -> Any:
         with _MAKING_CLIENT:
-            return _session().client(
+            made = _session().client(
                 service,
                 endpoint_url=endpoint_url,
                 region_name=self.region,
                 aws_access_key_id=access_key or self.account,
                 aws_secret_access_key=NO_SECRET,
             )
+        made.meta.events.register("after-call", _shorten_message)
+        return made
 
     @abstractmethod
     def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:

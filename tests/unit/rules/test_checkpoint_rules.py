@@ -3,10 +3,10 @@
 import pytest
 
 from cdk_gpu_clusters.rules.checkpoints import (
-    check_order,
     check_bucket_name,
     check_days,
     check_directory_bucket,
+    check_order,
     directory_bucket_name,
     read_directory_bucket_name,
 )
