@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
 from cdk_gpu_clusters.testing import (
@@ -109,6 +111,20 @@ def public_nodes(template: dict[str, Any]) -> None:
 
 def public_subnet(template: dict[str, Any]) -> None:
     next(of_type(template, "AWS::EC2::Subnet"))["Properties"]["MapPublicIpOnLaunch"] = True
+
+
+def own_vpc(template: dict[str, Any]) -> None:
+    """A VPC as CDK makes it by default: public subnets with NAT gateways, beside private ones."""
+    stack = cdk.Stack(cdk.App(), "Vpc")
+    ec2.Vpc(stack, "Vpc", max_azs=2)
+    template["Resources"].update(Template.from_stack(stack).to_json()["Resources"])
+
+
+def test_the_subnets_of_nat_gateways_are_no_public_access(templates: dict[str, dict[str, Any]]) -> None:
+    template = deepcopy(templates["training"])
+    own_vpc(template)
+    assert any(one["Properties"].get("MapPublicIpOnLaunch") for one in of_type(template, "AWS::EC2::Subnet"))
+    assert_no_public_access(template)
 
 
 def open_group(template: dict[str, Any]) -> None:

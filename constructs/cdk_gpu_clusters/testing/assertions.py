@@ -276,8 +276,31 @@ def _zone_faults(name: str, subnets: Sequence[Any]) -> Iterator[str]:
 def _public_faults(resources: Mapping[str, Json]) -> Iterator[str]:
     for name, resource in resources.items():
         is_open, what = _OPEN.get(resource["Type"], (None, ""))
-        if is_open is not None and is_open(resource.get("Properties", {})):
+        if is_open is None or not is_open(resource.get("Properties", {})):
+            continue
+        # CDK's public subnets give public addresses, also where they only hold NAT gateways.
+        if resource["Type"] != "AWS::EC2::Subnet" or _launches_in(name, resources):
             yield f"{name}: {what}"
+
+
+#: Types that launch instances, with the property that names their subnets.
+_LAUNCHING = {
+    "AWS::AutoScaling::AutoScalingGroup": "VPCZoneIdentifier",
+    "AWS::Batch::ComputeEnvironment": "ComputeResources",
+    "AWS::EC2::EC2Fleet": "LaunchTemplateConfigs",
+    "AWS::EC2::Instance": "SubnetId",
+    "AWS::EC2::LaunchTemplate": "LaunchTemplateData",
+    "AWS::EC2::NetworkInterface": "SubnetId",
+    "AWS::EKS::Nodegroup": "Subnets",
+    "AWS::PCS::ComputeNodeGroup": "SubnetIds",
+}
+
+
+def _launches_in(subnet: str, resources: Mapping[str, Json]) -> bool:
+    """Whether the template launches instances in a subnet."""
+    launching = [one for one in resources.values() if one["Type"] in _LAUNCHING]
+    places = [_text(one.get("Properties", {}).get(_LAUNCHING[one["Type"]])) for one in launching]
+    return any(f'"{subnet}"' in place for place in places)
 
 
 def _lets_in(rule: Json) -> bool:

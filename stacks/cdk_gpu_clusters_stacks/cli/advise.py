@@ -18,7 +18,7 @@ from .group import new_app
 _Mode = Literal["pretrain", "finetune", "inference"]
 _Precision = Literal["fp16", "int8", "int4"]
 _SIZES = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
-_MOST_PARAMETERS = 10**15
+_LEAST_PARAMETERS, _MOST_PARAMETERS = 10**6, 10**15
 
 app = new_app()
 
@@ -30,6 +30,10 @@ def _parameters(text: str) -> int:
     number = 0 if match is None else int(Decimal(match[1]) * _SIZES[match[2]])
     if not 0 < number <= _MOST_PARAMETERS:
         raise typer.BadParameter(f"{text!r} is no number of parameters up to 1000T, such as 70B, 350M or 7e9")
+    if number < _LEAST_PARAMETERS:
+        raise typer.BadParameter(
+            f"{text!r} is {number:,} parameters; write {text.strip()}B for billions, or M for millions"
+        )
     return number
 
 

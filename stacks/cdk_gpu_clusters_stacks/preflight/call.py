@@ -146,6 +146,10 @@ class RegionSilent(NoAnswer):
     """The Region is not enabled for the account, or has no endpoint of the service."""
 
 
+class Unreachable(RegionSilent):
+    """Nothing answers where the service has its endpoint."""
+
+
 def no_answer(call: Call, error: Exception, *, region: str) -> NoAnswer | Unusable:
     """Say why a call has no answer.
 
@@ -165,7 +169,7 @@ def no_answer(call: Call, error: Exception, *, region: str) -> NoAnswer | Unusab
     if trouble is Trouble.DENIED:
         return _denied(call, message)
     if trouble is Trouble.NO_ENDPOINT:
-        return RegionSilent(
+        return Unreachable(
             f"{call.service} in {region} did not answer: {error}",
             fix=f"check that {region} has the service, and that this machine reaches it",
         )

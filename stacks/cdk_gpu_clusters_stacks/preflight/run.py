@@ -11,7 +11,7 @@ from typing import Any
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from .account import Account
-from .call import CALLER, NoAnswer
+from .call import CALLER, REGIONS, NoAnswer, Unreachable, Unusable
 from .check import WORST_FIRST, Check, Inquiry, Outcome, Verdict, cannot_tell, every_check, passed
 from .cluster import Cluster
 
@@ -110,9 +110,24 @@ def run_preflight(
 
 
 def _caller(account: Account) -> tuple[str, str]:
-    """Account and ARN of who asks; empty if only this is unknown: other services may answer all the same."""
+    """Account and ARN of who asks; empty if only this is unknown: other services may answer all the same.
+
+    Raises:
+        Unusable: If nothing answers, which all checks would repeat.
+    """
     try:
         answer = account.ask(CALLER)
+    except Unreachable as silent:
+        try:
+            account.ask(REGIONS, AllRegions=True)
+        except Unreachable:
+            raise Unusable(
+                f"no service of AWS answers in {account.region}: {silent.cause}; check the network of this machine, "
+                "its proxy (HTTPS_PROXY) and AWS_ENDPOINT_URL"
+            ) from silent
+        except NoAnswer:
+            pass
+        return "", ""
     except NoAnswer:
         return "", ""
     return str(answer.get("Account", "")), str(answer.get("Arn", ""))
@@ -164,9 +179,13 @@ def format_preflight(preflight: Preflight) -> Iterator[tuple[str, str]]:
 
 
 def _faults(result: CheckResult) -> Iterator[str]:
+    places: dict[tuple[str, str], list[str]] = {}
     for verdict in result.verdicts:
         if verdict.outcome is not Outcome.PASS:
-            where = f"{verdict.about}: " if verdict.about else ""
-            yield f"{' ' * _WIDTH}  {where}{verdict.cause}"
-            if verdict.fix:
-                yield f"{' ' * _WIDTH}    fix: {verdict.fix}"
+            places.setdefault((verdict.cause, verdict.fix), []).append(verdict.about)
+    for (cause, fix), about in places.items():
+        named = [one for one in about if one]
+        where = f"{', '.join(named)}: " if named else ""
+        yield f"{' ' * _WIDTH}  {where}{cause}"
+        if fix:
+            yield f"{' ' * _WIDTH}    fix: {fix}"

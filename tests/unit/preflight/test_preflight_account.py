@@ -17,6 +17,7 @@ from moto.core.botocore_stubber import MockRawResponse
 
 from cdk_gpu_clusters_stacks.preflight import (
     Account,
+    Preflight,
     Unusable,
     boto3_clients,
     call,
@@ -24,6 +25,7 @@ from cdk_gpu_clusters_stacks.preflight import (
     run_preflight,
 )
 from cdk_gpu_clusters_stacks.preflight.call import Absent, Call, Denied, NoAnswer, RegionSilent
+from cdk_gpu_clusters_stacks.preflight.run import format_preflight
 from fake_aws import FakeAws, Refusal
 from preflight_account import EXISTING, NEW, NOW, healthy, spec_of
 
@@ -246,6 +248,25 @@ def test_a_region_without_the_service_is_named() -> None:
     error = EndpointConnectionError(endpoint_url="https://fsx.us-east-1.amazonaws.com")
     with pytest.raises(RegionSilent, match="fsx in us-east-1 did not answer"):
         ask(healthy().but(fsx__describe_file_systems=error), call.FILE_SYSTEMS)
+
+
+def preflight(aws: FakeAws) -> Preflight:
+    with Account(aws.clients, region="us-east-1") as account:
+        return run_preflight(spec_of(NEW), account, now=NOW)
+
+
+def test_a_machine_without_a_network_is_told_so_once() -> None:
+    silent = EndpointConnectionError(endpoint_url="https://sts.us-east-1.amazonaws.com")
+    aws = healthy().but(sts__get_caller_identity=silent, ec2__describe_regions=silent)
+    with pytest.raises(Unusable, match=r"^no service of AWS answers in us-east-1: sts .*; check the network") as told:
+        preflight(aws)
+    assert "\n" not in str(told.value)
+
+
+def test_one_silent_service_is_one_line() -> None:
+    silent = EndpointConnectionError(endpoint_url="https://cloudformation.us-east-1.amazonaws.com")
+    lines = [line for _, line in format_preflight(preflight(healthy().but(cloudformation__describe_stacks=silent)))]
+    assert sum("cloudformation in us-east-1 did not answer" in line for line in lines) == 1
 
 
 @pytest.mark.parametrize(
