@@ -31,9 +31,7 @@ def _parameters(text: str) -> int:
     if not 0 < number <= _MOST_PARAMETERS:
         raise typer.BadParameter(f"{text!r} is no number of parameters up to 1000T, such as 70B, 350M or 7e9")
     if number < _LEAST_PARAMETERS:
-        raise typer.BadParameter(
-            f"{text!r} is {number:,} parameters; write {text.strip()}B for billions, or M for millions"
-        )
+        raise typer.BadParameter(f"{text!r} is {number:,} parameters, too few; write {text.strip()}B for billions")
     return number
 
 
