@@ -35,6 +35,8 @@ def _node() -> Path:
 os.environ.setdefault("JSII_NODE", str(_node()))
 os.environ.setdefault("CDK_VALIDATION", "false")
 os.environ.setdefault("CDK_DISABLE_CLI_TELEMETRY", "true")
+# Whether capacity has ended is asked of this time, so that the examples' blocks never end.
+os.environ["SOURCE_DATE_EPOCH"] = "1795392000"  # 2026-11-23
 # No test may meet the machine's own AWS account or metadata service.
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 for _name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
@@ -108,6 +108,7 @@ def check_capacity(
         placement: The requested strategy; None to let the library choose.
         has_reservation_group: Whether the placement group in use is the one the reservation was made in.
     """
+    yield from check_ended(terms)
     yield from _check_ids(terms)
     yield from _check_placement(terms, placement, has_reservation_group)
     if terms.kind.is_block:
@@ -131,6 +132,53 @@ def check_capacity(
             fix="reserve it: a Capacity Block or an On-Demand Capacity Reservation",
             severity=Severity.WARNING,
         )
+
+
+ENDED = define_rule(
+    "GPU-CAP-024",
+    "capacity has not ended",
+    source="AWS EC2 user guide, Capacity Blocks and Capacity Reservations: nothing launches into them after their end",
+)
+#: Nothing was deployed with this library before the year of its first commit. Capacity that ended earlier is a mistake whenever it
+#: is read, so that synthesis needs no clock, and never refuses a stack whose block has ended since.
+FIRST_USE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@check
+def check_ended(terms: CapacityTerms, *, now: datetime | None = None) -> Iterator[Finding]:
+    """Find capacity that has ended.
+
+    Args:
+        terms: The requested capacity.
+        now: The time; None to find only what ended before this library was used, which is an error. What ended since
+            is a warning: a stack whose block has ended must still be updated and destroyed.
+
+    Example:
+        >>> from cdk_gpu_clusters.rules.capacity import CapacityKind
+        >>> old = CapacityTerms(kind=CapacityKind.SPOT, ends_at=datetime(2020, 1, 1, tzinfo=UTC))
+        >>> [finding.severity.value for finding in check_ended(old)]
+        ['error']
+    """
+    if not terms.blocks:
+        yield from _ended(terms.ends_at, now, "ends_at")
+    for index, block in enumerate(terms.blocks):
+        yield from _ended(block.ends_at, now, f"capacity_blocks[{index}].ends_at")
+
+
+def _ended(end: datetime | None, now: datetime | None, path: str) -> Iterator[Finding]:
+    if end is None or end >= max(FIRST_USE, now or FIRST_USE):
+        return
+    is_old = end < FIRST_USE
+    yield ENDED.finding(
+        cause="the capacity has ended, so no node would launch"
+        if is_old
+        else "the capacity has ended: the fleet has no nodes any more",
+        got=_show(end),
+        allowed="a time to come",
+        fix="correct the time, or give capacity that is still to come",
+        path=path,
+        severity=Severity.ERROR if is_old else Severity.WARNING,
+    )
 
 
 def _check_segment(terms: CapacityTerms, instance_type: InstanceType) -> Iterator[Finding]:
@@ -418,6 +466,7 @@ def check_new_reservation(
         placement: Strategy of the placement group that it is made in, if any.
         instance_type: What it reserves, None where that is checked elsewhere.
     """
+    yield from _ended(ends_at, None, "end_date")
     if not 1 <= instance_count <= MAX_RESERVED_INSTANCES:
         yield RESERVATION_COUNT.finding(
             cause="a reservation cannot hold that many instances",

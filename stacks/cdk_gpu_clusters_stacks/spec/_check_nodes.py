@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,12 @@ from cdk_gpu_clusters.node.user_data import check_user_data_size, render_user_da
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
     BLOCK_WITH_PLACEMENT_GROUP,
+    ENDED,
     FOREIGN_PLACEMENT_GROUP,
     RESERVATION_COUNT,
     RESERVATION_PLACEMENT,
     ULTRASERVER_NODES,
+    check_ended,
     check_new_reservation,
 )
 from cdk_gpu_clusters.rules.fleet import (
@@ -134,7 +138,11 @@ def _at_cause(view: PlannedFleet, findings: Iterable[Finding], *, key: Key) -> l
 def check_capacity(fleet: PlannedFleet) -> list[Fault]:
     """Find capacity and placement that do not suit the type, the size or each other."""
     plan, key = fleet.plan, (*fleet.key, "capacity")
-    faults = _at_cause(fleet, plan.about(Topic.CAPACITY, Topic.RESERVATION_GROUP), key=key)
+    found = [one for one in plan.about(Topic.CAPACITY, Topic.RESERVATION_GROUP) if one.id != ENDED.id]
+    ended = check_ended(plan.terms, now=clock())
+    if isinstance(fleet.spec.capacity, NewReservation):
+        ended = [replace(one, path="new_reservation.end_date") for one in ended]
+    faults = _at_cause(fleet, [*found, *ended], key=key)
     faults += _check_new_reservation(fleet, (*key, "new_reservation"))
     is_requested = fleet.spec.placement_strategy is not None
     faults += faults_at((*fleet.key, "placement") if is_requested else key, plan.about(Topic.EFA_UNUSED))
@@ -158,7 +166,13 @@ def _check_new_reservation(fleet: PlannedFleet, key: Key) -> list[Fault]:
         unlimited=options.unlimited,
         placement=None if "placement" in fleet.broken else fleet.spec.placement_strategy,
     )
-    return _at_cause(fleet, findings, key=key)
+    return _at_cause(fleet, [one for one in findings if one.id != ENDED.id], key=key)
+
+
+def clock() -> datetime:
+    """The time, or that of SOURCE_DATE_EPOCH (reproducible-builds.org), so that a check can be repeated."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return datetime.fromtimestamp(int(fixed), UTC) if fixed.isdecimal() else datetime.now(UTC)
 
 
 def check_block_sizes(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:

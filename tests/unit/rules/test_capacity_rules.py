@@ -21,7 +21,12 @@ from cdk_gpu_clusters.rules.capacity import (
     decide_capacity,
     parse_instant,
 )
-from cdk_gpu_clusters.rules.capacity_checks import MAX_BLOCKS_TOGETHER, check_capacity, check_new_reservation
+from cdk_gpu_clusters.rules.capacity_checks import (
+    MAX_BLOCKS_TOGETHER,
+    check_capacity,
+    check_ended,
+    check_new_reservation,
+)
 from cdk_gpu_clusters.rules.interfaces import check_efa_unused
 from cdk_gpu_clusters.rules.node_group import check_block_of_group
 from cdk_gpu_clusters.rules.placement import (
@@ -407,3 +412,19 @@ def test_a_long_drain_begins_early_enough(seconds: int, minutes: int) -> None:
         CapacityTerms(kind=CapacityKind.CAPACITY_BLOCK, ends_at=end), 4, drain_timeout_seconds=seconds
     )
     assert window.drain_at == end - timedelta(minutes=40)
+
+
+SPOT_UNTIL = {
+    "before the library": ("2020-01-01T00:00Z", ["error"]),
+    "since": ("2027-01-01T00:00Z", ["warning"]),
+    "to come": ("2027-06-02T00:00Z", []),
+}
+
+
+@pytest.mark.parametrize(("end", "severities"), SPOT_UNTIL.values(), ids=SPOT_UNTIL)
+def test_capacity_that_has_ended_is_reported(end: str, severities: list[str]) -> None:
+    terms = CapacityTerms(kind=CapacityKind.SPOT, ends_at=datetime.fromisoformat(end))
+    found = check_ended(terms, now=datetime(2027, 6, 1, tzinfo=UTC))
+    assert [(finding.id, finding.severity.value) for finding in found] == [("GPU-CAP-024", one) for one in severities]
+    # Without a clock, as in a synthesis, only what cannot be deployed is found.
+    assert [finding.severity.value for finding in check_ended(terms)] == [one for one in severities if one == "error"]

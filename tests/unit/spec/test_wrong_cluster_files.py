@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -598,3 +599,16 @@ def test_scratch_is_asked_for_in_vain(text: str, ids: list[str], tmp_path: Path)
     file = tmp_path / "cluster.yaml"
     file.write_text(fleet(f"{text}, nodes: 1"), encoding="utf-8")
     assert [finding.id for finding in read_cluster(file).findings if finding.severity.value != "info"] == ids
+
+
+@pytest.mark.parametrize(("now", "severities"), [("2026-12-15", []), ("2026-12-16", ["warning"])])
+def test_a_block_that_has_ended_is_a_warning(
+    now: str, severities: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stacks must still be updated and destroyed."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", f"{datetime.fromisoformat(f'{now}T00:00Z').timestamp():.0f}")
+    file = tmp_path / "cluster.yaml"
+    file.write_text(fleet(f"instance_type: p5.48xlarge, nodes: 1, capacity: {{ {BLOCK} }}"), encoding="utf-8")
+    reading = read_cluster(file)
+    assert reading.spec is not None
+    assert [(one.id, one.severity.value) for one in reading.findings] == [("GPU-CAP-024", one) for one in severities]
