@@ -22,6 +22,7 @@ AREAS = {
     "ALM": "Alarms of fleets",
     "AMI": "Machine images",
     "BAT": "AWS Batch",
+    "ARG": "Keywords of constructs",
     "CAP": "Capacity",
     "CKP": "Checkpoint stores",
     "COST": "Cost",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from aws_cdk import aws_ec2 as ec2
 
@@ -46,6 +46,29 @@ class Capacity:
     availability_zone: str | None = None
     reserved_type: str | None = None
     reserved_count: int | None = None
+
+    #: How it is made, for messages.
+    TEXTS: ClassVar[tuple[str, ...]] = (
+        "Capacity.on_demand()",
+        "Capacity.spot()",
+        "Capacity.capacity_block(...)",
+        "Capacity.from_reservation_id(...)",
+    )
+
+    @classmethod
+    def from_text(cls, text: str) -> Capacity:
+        """Capacity that a word says all about: `on_demand` or `spot`, as in a cluster file.
+
+        Args:
+            text: The word.
+
+        Raises:
+            ValueError: If it is another word.
+        """
+        word = text.strip().lower().replace("-", "_")
+        if word not in ("on_demand", "spot"):
+            raise ValueError(f"{text!r} is not on_demand or spot")
+        return cls.spot() if word == "spot" else cls.on_demand()
 
     @classmethod
     def on_demand(cls, *, uses_open_reservations: bool = False, ends_at: str | datetime | None = None) -> Capacity:

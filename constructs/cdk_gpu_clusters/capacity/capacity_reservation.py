@@ -28,6 +28,7 @@ from cdk_gpu_clusters._cdk import (
     stack_of,
 )
 from cdk_gpu_clusters._template import Resources
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.capacity._reservation_in_group import reservation_in_group
 from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
@@ -84,6 +85,7 @@ class CapacityReservation(ClusterConstruct):
 
     _resource: cdk.CfnResource | None = None
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

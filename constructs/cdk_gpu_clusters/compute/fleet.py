@@ -14,6 +14,7 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import DefinedResources, partition_of, path_of, report, stack_of
 from cdk_gpu_clusters._template import att, ref
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import FleetAlarms, alarm_names, inspection_seconds
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, update_policy
@@ -87,6 +88,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
 
     _resources: DefinedResources | None = None
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

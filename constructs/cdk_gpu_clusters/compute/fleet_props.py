@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters._values import values_of
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
@@ -17,6 +19,7 @@ if TYPE_CHECKING:  # each takes long to load
     from aws_cdk import aws_kms as kms
     from aws_cdk import aws_logs as logs
     from aws_cdk import aws_s3 as s3
+    from constructs import Construct
 
     from cdk_gpu_clusters.capacity.capacity import Capacity
     from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
@@ -182,22 +185,27 @@ def node_options(options: Mapping[str, Any]) -> NodeProps:
     return cast("NodeProps", {name: value for name, value in options.items() if name in _names(NodeProps)})
 
 
-def check_keywords(made: object, options: Mapping[str, Any], props: type) -> None:
+def check_keywords(made: Construct, options: Mapping[str, Any], props: type) -> None:
     """Refuse keywords that a construct does not have, and take None for left out, as signatures of CDK do.
 
     Args:
         made: The construct.
-        options: The keywords that were given, which loses those that are None. `alarms=None` means no alarms.
+        options: The keywords that were given, which loses those that are None, and gets the values that texts mean.
+            `alarms=None` means no alarms.
         props: The `TypedDict` of those that it has.
 
     Raises:
         TypeError: For the first unknown keyword.
+        ConfigError: GPU-ARG-001 for texts and numbers that mean no value of a keyword.
     """
     for name in options:
         if name not in _names(props):
             raise TypeError(f"{type(made).__name__}() got an unexpected keyword argument {name!r}")
     for name in [name for name, value in options.items() if value is None and name != "alarms"]:
         del cast("dict[str, Any]", options)[name]
+    values, findings = values_of(props.__annotations__, options)
+    report(made, findings)
+    cast("dict[str, Any]", options).update(values)
 
 
 def _names(props: type) -> frozenset[str]:

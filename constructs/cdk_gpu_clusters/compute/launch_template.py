@@ -25,6 +25,7 @@ from cdk_gpu_clusters._cdk import (
     tag_specifications,
 )
 from cdk_gpu_clusters._template import Resource, att
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import name_of
 from cdk_gpu_clusters.catalogue import InstanceType
@@ -202,6 +203,7 @@ class GpuLaunchTemplate(ClusterConstruct):
         capacity_decision: Market type, reservation target and placement, with the reason.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

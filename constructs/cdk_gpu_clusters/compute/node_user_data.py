@@ -12,6 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, report
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.compute.fleet_mounts import check_stores
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeUserDataProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
@@ -85,6 +86,7 @@ class NodeUserData(ClusterConstruct):
         node_asset: Software of the nodes in S3.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

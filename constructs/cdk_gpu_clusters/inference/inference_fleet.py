@@ -14,6 +14,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import path_of, report
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeProps, check_keywords, node_options
@@ -114,6 +115,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         role: Role of the nodes.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

@@ -15,6 +15,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import report, selected_subnets, zone_of
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH
 from cdk_gpu_clusters.rules.inference import (
@@ -81,6 +82,7 @@ class InferenceLoadBalancer(Construct):
         access_logs: Bucket of the access logs.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

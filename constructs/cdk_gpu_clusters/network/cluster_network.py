@@ -13,6 +13,7 @@ from constructs import Construct, DependencyGroup, IDependable
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, report, resolved_or_none, stack_of
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature, check_endpoint_access, endpoints_for
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget, usable_addresses
@@ -91,6 +92,7 @@ class ClusterNetwork(ClusterConstruct):
         16379
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

@@ -7,6 +7,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, id_of_group
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
@@ -75,6 +76,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
         >>> fabric = EfaSecurityGroup(stack, "Fabric", vpc=vpc)
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

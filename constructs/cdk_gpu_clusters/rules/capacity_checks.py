@@ -139,8 +139,8 @@ ENDED = define_rule(
     "capacity has not ended",
     source="AWS EC2 user guide, Capacity Blocks and Capacity Reservations: nothing launches into them after their end",
 )
-#: Nothing was deployed with this library before the year of its first commit. Capacity that ended earlier is a mistake whenever it
-#: is read, so that synthesis needs no clock, and never refuses a stack whose block has ended since.
+#: Nothing was deployed with this library before the year of its first commit. Capacity that ended earlier is a mistake
+#: whenever it is read, so that synthesis needs no clock, and never refuses a stack whose block has ended since.
 FIRST_USE = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -45,6 +45,15 @@ class MigLayout:
         object.__setattr__(self, "profiles", tuple(str(profile).strip() for profile in given))
 
     @classmethod
+    def from_text(cls, text: str) -> MigLayout:
+        """The layout of a text as in a cluster file, such as `3g.20gb,2g.10gb`.
+
+        Args:
+            text: Profiles, separated by commas.
+        """
+        return cls(text)
+
+    @classmethod
     def whole_gpu(cls) -> MigLayout:
         """The layout of a GPU that is not split, beside others that are."""
         return cls([OFF])

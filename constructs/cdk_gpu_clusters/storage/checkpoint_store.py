@@ -12,6 +12,7 @@ from constructs import Construct
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters._object_access import grant_key, grant_objects
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.rules.checkpoints import (
     check_days,
     check_directory_bucket,
@@ -221,6 +222,7 @@ class CheckpointStore(ClusterConstruct):
         express: The directory bucket, or None.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

@@ -15,6 +15,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import id_of_group, ipv4_block_of, path_of, report, resolved_or_none, stack_of
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
@@ -155,6 +156,7 @@ class LustreStore(ILustreStore):
         cfn_file_system: The CloudFormation resource, as an escape hatch.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

@@ -17,6 +17,7 @@ from constructs import Construct, IDependable
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import errors_at, path_of, report, resolved_or_none
 from cdk_gpu_clusters._object_access import grant_objects
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, EksAddOn, add_on, ami_type
@@ -86,6 +87,7 @@ class EksGpuCluster(IEksGpuCluster):
         add_on_roles: Roles of their pods by name, where they have one.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,

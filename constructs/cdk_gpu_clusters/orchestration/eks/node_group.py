@@ -25,6 +25,7 @@ from cdk_gpu_clusters._cdk import (
     stack_of,
 )
 from cdk_gpu_clusters._template import Resources, logical_id
+from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import NodeAlarms, alarm_names, node_alarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
@@ -160,6 +161,7 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         cfn_nodegroup: The node group, as an escape hatch.
     """
 
+    @takes_values
     def __init__(
         self,
         scope: Construct,
