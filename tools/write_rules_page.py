@@ -21,8 +21,8 @@ PAGE = ROOT / "docs" / "rules.md"
 AREAS = {
     "ALM": "Alarms of fleets",
     "AMI": "Machine images",
-    "BAT": "AWS Batch",
     "ARG": "Keywords of constructs",
+    "BAT": "AWS Batch",
     "CAP": "Capacity",
     "CKP": "Checkpoint stores",
     "COST": "Cost",
