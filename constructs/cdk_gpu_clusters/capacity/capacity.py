@@ -57,7 +57,7 @@ class Capacity:
 
     @classmethod
     def from_text(cls, text: str) -> Capacity:
-        """Capacity that a word says all about: `on_demand` or `spot`, as in a cluster file.
+        """Capacity that a word defines: `on_demand` or `spot`, as in a cluster file.
 
         Args:
             text: The word.

@@ -51,7 +51,7 @@ def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
 
 
 def _is_key_of_fleet(error: ErrorDetails) -> bool:
-    """Whether a key of a fleet, with its value, stands where the names of fleets do."""
+    """Whether a key of a fleet, with its value, is in the place of the name of a fleet."""
     key = _key_of(error)[0]
     if len(key) != _FLEET_DEPTH or key[0] not in FLEET_KINDS or _is_about_key(error):
         return False

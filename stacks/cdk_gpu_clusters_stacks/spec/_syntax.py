@@ -87,10 +87,10 @@ def traps(text: str, *, is_yaml: bool) -> Iterator[Trap]:
 
 #: Sign in the reader's words -> ours, the fix, and whether the fault is where the construct began.
 _PROBLEMS = (
-    ("'\\t'", "a tab stands where YAML takes spaces only", "indent with spaces, not tabs", False),
+    ("'\\t'", "a tab is where YAML takes spaces only", "indent with spaces, not tabs", False),
     (
         "mapping values are not allowed",
-        "a colon stands where no key can be",
+        "a colon is where no key can be",
         "check the indentation; put quotes around a value that holds a colon",
         False,
     ),
