@@ -107,9 +107,7 @@ def page() -> str:
     """The text of the page."""
     rows = every_rule()
     areas = [f"- `GPU-{area}` {AREAS[area]}" for area in sorted({row.area for row in rows})]
-    table = [
-        f"| `{row.id}` | {cell(row.title)} | `{_module(row.file)}` | {template_cell(row.id)} |" for row in rows
-    ]
+    table = [f"| `{row.id}` | {cell(row.title)} | `{_module(row.file)}` | {template_cell(row.id)} |" for row in rows]
     heads = ["| Id | Rule | Decided in | In templates |", "| --- | --- | --- | --- |"]
     return "\n".join([INTRODUCTION, *areas, "", *heads, *table]) + "\n"
 
