@@ -327,8 +327,8 @@ class NodesSpec(SpecModel):
     )
     image: Annotated[ImageSpec | None, updates(Resource.EC2_TEMPLATE)] = Field(
         default=None,
-        description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}, with "
-        "framework: pytorch for the one with PyTorch. "
+        description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}, "
+        "also with framework: pytorch. "
         "Default: AWS's image for the accelerator and architecture; Amazon Linux 2023 where it serves the type.",
     )
     root_volume: Annotated[RootVolume, NO_CHANGE] = Field(
