@@ -241,7 +241,8 @@ def node_image(image: ImageSpec | None) -> NodeImage | None:
         return NodeImage.from_id(image.id, operating_system=image.os)
     if isinstance(image, ImageByParameter):
         return NodeImage.from_parameter(image.parameter, operating_system=image.os)
-    return NodeImage.pinned(image.os) if image.pinned else NodeImage.latest(image.os)
+    choose = NodeImage.pinned if image.pinned else NodeImage.latest
+    return choose(image.os, framework=image.framework)
 
 
 class FleetStack(NodesStack):

@@ -17,6 +17,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 
@@ -45,6 +46,7 @@ GIVEN: dict[str, Callable[[Site], Any]] = {
     "fabric": lambda site: EfaSecurityGroup(site.stack, "Fabric", vpc=site.vpc),
     "gpu_subnet": lambda site: site.vpc.private_subnets[0],
     "hub": lambda site: secretsmanager.Secret(site.stack, "Hub"),
+    "iam": lambda _: iam,
     "self": lambda site: site.stack,
     "stack": lambda site: site.stack,
     "subprocess": lambda _: subprocess,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -286,6 +287,27 @@ def test_ubuntu_has_its_own_root_device(site: Site, fabric: ec2.ISecurityGroup) 
         image=NodeImage.latest("ubuntu-24.04"),
     )
     assert data_of(site)["BlockDeviceMappings"][0]["DeviceName"] == "/dev/sda1"
+
+
+@pytest.mark.parametrize(
+    "image",
+    [NodeImage.latest("al2023", framework="pytorch"), NodeImage.recommended(framework="pytorch")],
+    ids=["latest", "recommended"],
+)
+def test_an_image_with_pytorch_is_read_from_its_parameter(
+    image: NodeImage, site: Site, fabric: ec2.ISecurityGroup
+) -> None:
+    GpuLaunchTemplate(site.stack, "Template", instance_type="p5.48xlarge", fabric=fabric, image=image)
+    values = [one.get("Default", "") for one in site.template()["Parameters"].values()]
+    assert [one for one in values if "deeplearning" in one] == [
+        "/aws/service/deeplearning/ami/x86_64/oss-nvidia-driver-gpu-pytorch-2.13-amazon-linux-2023/latest/ami-id"
+    ]
+
+
+@pytest.mark.parametrize("choose", [NodeImage.latest, NodeImage.pinned, NodeImage.recommended])
+def test_an_unknown_framework_is_named_where_it_is_given(choose: Callable[..., NodeImage]) -> None:
+    with pytest.raises(ConfigError, match=r"GPU-AMI-010.*'tensorflow'.*'pytorch'"):
+        choose(framework="tensorflow")
 
 
 def test_a_pinned_image_comes_from_the_context(make_site: SiteFactory) -> None:

@@ -25,6 +25,12 @@ class OperatingSystem(StrEnum):
     BOTTLEROCKET = "bottlerocket"
 
 
+class Framework(StrEnum):
+    """Framework that an image has installed; the variant of the image is named after it."""
+
+    PYTORCH = "pytorch"
+
+
 class ImagePurpose(StrEnum):
     """Which kind of node an image is for."""
 
@@ -43,7 +49,7 @@ class ImageParameter:
         accelerator: Which accelerators its drivers serve; None is a plain CPU image.
         architecture: Processor architecture.
         operating_system: Operating system.
-        variant: Such as `base`, `single-cuda`, `standard`.
+        variant: Such as `base`, `single-cuda`, `standard`, or a framework.
         preferred: Whether it is the first choice of its purpose, accelerator, architecture and system.
         families: Instance families that its documentation lists; None where no list was read or needed.
         versions: Software versions in the release note read, by name; empty where none was read.
@@ -66,6 +72,11 @@ class ImageParameter:
     as_of: str | None
     note: str | None
     sources: tuple[str, ...]
+
+    @property
+    def framework(self) -> Framework | None:
+        """The framework that it has installed; None for an image without one."""
+        return next((one for one in Framework if one == self.variant), None)
 
     @property
     def leaf(self) -> str:

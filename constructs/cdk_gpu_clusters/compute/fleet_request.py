@@ -168,7 +168,7 @@ def node_request(
 def image_request(image: NodeImage) -> ImageRequest:
     """An image as plain values."""
     is_own = image.image_id is not None or image.parameter is not None
-    return ImageRequest(operating_system=image.operating_system, is_own=is_own)
+    return ImageRequest(operating_system=image.operating_system, framework=image.framework, is_own=is_own)
 
 
 def _subnet_facts(selected: FleetSubnets) -> tuple[SubnetFacts, ...]:

@@ -10,9 +10,9 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import region_of, resolved_or_none, stack_of
-from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem, root_device_name
+from cdk_gpu_clusters.catalogue.images import Framework, ImageParameter, OperatingSystem, root_device_name
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.images import image_context_key, not_pinned
+from cdk_gpu_clusters.rules.images import framework_named, image_context_key, not_pinned
 
 # Values of the parameters of each stack by name: its fleets share them.
 _PARAMETERS: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()
@@ -42,6 +42,8 @@ class NodeImage:
     Example:
         >>> NodeImage.latest("ubuntu-24.04").operating_system.value
         'ubuntu-24.04'
+        >>> NodeImage.pinned("al2023", framework="pytorch").framework.value
+        'pytorch'
 
     Attributes:
         operating_system: Operating system of the image; None for the first whose images serve the type.
@@ -49,23 +51,31 @@ class NodeImage:
         parameter: A Systems Manager parameter, None for the type's recommended one.
         is_pinned: Whether the image is the one that was looked up once into `cdk.context.json`. None: that one if it
             was looked up, else the newest.
+        framework: Framework that the recommended image has installed; None for the image without one.
     """
 
     operating_system: OperatingSystem | None = None
     image_id: str | None = None
     parameter: str | None = None
     is_pinned: bool | None = False
+    framework: Framework | None = None
 
     @classmethod
-    def recommended(cls) -> NodeImage:
+    def recommended(cls, *, framework: str | None = None) -> NodeImage:
         """The recommended image of the instance type: as `gpu-clusters pin-image` wrote it down, else the newest.
 
         This is what fleets take whose image you do not choose.
+
+        Args:
+            framework: `pytorch` for AWS's Deep Learning AMI with PyTorch; the image without a framework if left out.
+
+        Raises:
+            ConfigError: If no image with the framework is known.
         """
-        return cls(is_pinned=None)
+        return cls(is_pinned=None, framework=_framework(framework))
 
     @classmethod
-    def latest(cls, operating_system: str | None = None) -> NodeImage:
+    def latest(cls, operating_system: str | None = None, *, framework: str | None = None) -> NodeImage:
         """The newest recommended image of the instance type, as a CloudFormation parameter of SSM type.
 
         It moves when the stack is deployed. Running nodes are replaced only if the update policy is `ROLLING`.
@@ -73,18 +83,26 @@ class NodeImage:
         Args:
             operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`; the first of them that serves the type if
                 left out.
+            framework: `pytorch` for AWS's Deep Learning AMI with PyTorch; the image without a framework if left out.
+
+        Raises:
+            ConfigError: If no image with the framework is known.
         """
-        return cls(operating_system=_system(operating_system))
+        return cls(operating_system=_system(operating_system), framework=_framework(framework))
 
     @classmethod
-    def pinned(cls, operating_system: str | None = None) -> NodeImage:
+    def pinned(cls, operating_system: str | None = None, *, framework: str | None = None) -> NodeImage:
         """The recommended image as it was when `gpu-clusters pin-image` wrote it down.
 
         Args:
             operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`; the first of them that serves the type if
                 left out.
+            framework: `pytorch` for AWS's Deep Learning AMI with PyTorch; the image without a framework if left out.
+
+        Raises:
+            ConfigError: If no image with the framework is known.
         """
-        return cls(operating_system=_system(operating_system), is_pinned=True)
+        return cls(operating_system=_system(operating_system), framework=_framework(framework), is_pinned=True)
 
     @classmethod
     def from_id(cls, image_id: str, *, operating_system: str = "al2023") -> NodeImage:
@@ -130,6 +148,10 @@ class NodeImage:
 
 def _system(name: str | None) -> OperatingSystem | None:
     return None if name is None else OperatingSystem(name)
+
+
+def _framework(name: str | None) -> Framework | None:
+    return None if name is None else framework_named(name)
 
 
 def _from_parameter(scope: Construct, parameter: str) -> str:

@@ -23,7 +23,7 @@ from cdk_gpu_clusters.fleet.network import (
     zones_of,
 )
 from cdk_gpu_clusters.fleet.profile import ImageChoice
-from cdk_gpu_clusters.fleet.request import Field, FleetRequest
+from cdk_gpu_clusters.fleet.request import Field, FleetRequest, ImageRequest
 from cdk_gpu_clusters.rules.capacity import (
     CapacityDecision,
     CapacityKind,
@@ -323,7 +323,8 @@ def _choose_image(request: FleetRequest, record: InstanceType) -> _Image:
         return _Image(None, profile.operating_system)
     if image is not None and image.is_own:
         return _Image(None, image.operating_system)
-    row = choose_image(record, operating_system=None if image is None else image.operating_system)
+    asked = image or ImageRequest()
+    row = choose_image(record, operating_system=asked.operating_system, variant=asked.framework)
     return _Image(row, row.operating_system)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.fleet.profile import EC2, OrchestratorProfile
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
@@ -60,10 +60,12 @@ class ImageRequest:
 
     Attributes:
         operating_system: Its operating system; the first that serves the type if None.
+        framework: Framework that it has installed; None for an image without one.
         is_own: Whether it is your own image, whose contents are unknown.
     """
 
     operating_system: OperatingSystem | None = None
+    framework: Framework | None = None
     is_own: bool = False
 
 

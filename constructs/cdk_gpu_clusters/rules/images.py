@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.catalogue.images import (
+    Framework,
     ImageParameter,
     ImagePurpose,
     OperatingSystem,
@@ -47,6 +48,7 @@ KUBERNETES_VERSION = define_rule(
     "an EKS image is chosen for a Kubernetes version",
     source='AWS EKS user guide, "Amazon EKS optimized Amazon Linux AMIs"',
 )
+FRAMEWORK_KNOWN = define_rule("GPU-AMI-010", "AWS publishes images with the framework", source=_NOTES)
 
 # The order in which a system is chosen where the user names none.
 _SYSTEMS = (OperatingSystem.AL2023, OperatingSystem.UBUNTU_24_04, OperatingSystem.UBUNTU_22_04)
@@ -69,8 +71,8 @@ def choose_image(
         operating_system: The system; without one AL2023, then Ubuntu 24.04, then 22.04, as far as they list
             the family.
         purpose: Which kind of node the image is for.
-        variant: A variant such as `single-cuda`; without one the one whose documentation lists the family,
-            the preferred one first.
+        variant: A variant such as `single-cuda` or `pytorch`; without one the one whose documentation lists the
+            family, the preferred one first, and none with a framework.
 
     Returns:
         The row. `check_image` reports what is worth knowing about it.
@@ -87,7 +89,7 @@ def choose_image(
     rows = _rows_for(kind, purpose)
     if not rows:
         raise ConfigError([_no_image(kind, purpose)])
-    of_system = [row for row in rows if system in (None, row.operating_system) and variant in (None, row.variant)]
+    of_system = [row for row in rows if system in (None, row.operating_system) and _is_meant(row, variant)]
     if not of_system:
         raise ConfigError([_no_system(kind, rows, system, variant)])
     chosen = _best(kind, of_system, any_variant=variant is not None)
@@ -127,6 +129,31 @@ def check_image(instance_type: InstanceType | str, image: ImageParameter) -> Ite
         )
     else:
         yield from _check_software(kind, image)
+
+
+def framework_named(name: str) -> Framework:
+    """The framework that an image is to have installed.
+
+    Args:
+        name: Such as `pytorch`.
+
+    Raises:
+        ConfigError: If AWS publishes no image with it, with the names of those that it does.
+
+    Example:
+        >>> framework_named("pytorch").value
+        'pytorch'
+    """
+    try:
+        return Framework(name)
+    except ValueError:
+        finding = FRAMEWORK_KNOWN.finding(
+            cause="no image with this framework is known",
+            got=repr(name),
+            allowed=", ".join(repr(one.value) for one in Framework),
+            fix="choose one of these, or give an own image by its id",
+        )
+        raise ConfigError([finding]) from None
 
 
 @check
@@ -172,6 +199,10 @@ def _rows_for(kind: InstanceType, purpose: ImagePurpose) -> tuple[ImageParameter
     return images_for(accelerator=accelerator, architecture=kind.architecture, purpose=purpose)
 
 
+def _is_meant(row: ImageParameter, variant: str | None) -> bool:
+    return row.framework is None if variant is None else row.variant == variant
+
+
 def _best(kind: InstanceType, rows: Sequence[ImageParameter], *, any_variant: bool) -> ImageParameter | None:
     """The first row that lists the family; else the preferred one whose list is not known."""
     ranked = sorted(rows, key=_rank)
@@ -188,10 +219,11 @@ def _rank(row: ImageParameter) -> tuple[bool, int]:
 
 
 def _may_serve(kind: InstanceType, row: ImageParameter) -> bool:
-    """Whether the row lists the family, or has no list and a row of the same kind lists it."""
+    """Whether the row lists the family, or has no list and a row of the same kind and framework lists it."""
     if row.families is not None:
         return kind.family in row.families
-    lists = [other.families for other in _rows_for(kind, row.purpose) if other.families is not None]
+    alike = [other for other in _rows_for(kind, row.purpose) if other.framework is row.framework]
+    lists = [other.families for other in alike if other.families is not None]
     return not lists or any(kind.family in families for families in lists)
 
 

@@ -235,12 +235,13 @@ def _mounts(fleet: FleetReport) -> Iterator[str]:
 
 def _image(image: ImagePlan, update: str) -> str:
     system = image.operating_system or "unknown operating system"
+    pytorch = f" with PyTorch {image.versions['pytorch']}" if "pytorch" in image.versions else ""
     name = image.image_id or image.parameter or "unknown (no image of the catalogue fits)"
     running = "which then replaces the running nodes" if update == "rolling" else "and running nodes stay as they are"
     until = " unless `gpu-clusters pin-image` has pinned it" if image.can_be_pinned else ""
     moves = f"moves at a deployment{until}, {running}" if image.moves else "pinned"
     driver = image.versions.get("nvidia_driver") or image.versions.get("neuron_driver")
-    return f"{system}, {name}; {moves}{f'; driver {driver} by its release note' if driver else ''}"
+    return f"{system}{pytorch}, {name}; {moves}{f'; driver {driver} by its release note' if driver else ''}"
 
 
 def _servers(servers: ServersPlan) -> Iterator[str]:

@@ -161,11 +161,12 @@ def check_devices(view: PlannedFleet) -> list[Fault]:
 def _check_fleet(part: FleetPart) -> list[Fault]:
     faults: list[Fault] = []
     spec = part.spec
-    if spec.image is not None and not (isinstance(spec.image, ImageByOs) and spec.image.os == "al2023"):
+    image = spec.image
+    if image is not None and not (isinstance(image, ImageByOs) and image.os == "al2023" and not image.framework):
         finding = EKS_IMAGE.finding(
             cause="the node group names the image, and merges its own part into the user data",
-            got="an image of your own",
-            allowed="no image, or os: al2023",
+            got="another image than that of EKS",
+            allowed="no image, or os: al2023 alone",
             fix="remove image",
         )
         faults += faults_at((*part.key, "image"), [finding])

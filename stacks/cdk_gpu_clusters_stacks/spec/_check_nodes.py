@@ -52,7 +52,7 @@ from ._parts import parts_of
 from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NO_LOCAL_DISKS, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
 from .capacity import NewReservation, ReservationGroup, UltraServerBlock, block_sizes
 from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
-from .fleet import FleetSpec, NodesSpec, read_script
+from .fleet import FleetSpec, ImageByOs, NodesSpec, read_script
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .planned_fleet import PlannedFleet
@@ -242,7 +242,9 @@ def check_machine_image(fleet: PlannedFleet) -> list[Fault]:
     """Find a type that the image does not suit; the contents of your own image are unknown."""
     if fleet.profile.has_node_group:
         return faults_at((*fleet.key, "instance_type"), choose_ami_type(fleet.plan.instance_type)[1])
-    key = (*fleet.key, "image", "os") if fleet.spec.image else (*fleet.key, "instance_type")
+    image = fleet.spec.image
+    named = "framework" if isinstance(image, ImageByOs) and image.framework else "os"
+    key = (*fleet.key, "image", named) if image else (*fleet.key, "instance_type")
     row = fleet.plan.image
     findings = [] if row is None else check_image(fleet.plan.instance_type, row)
     return faults_at(key, [*fleet.plan.about(Topic.IMAGE), *findings])

@@ -36,6 +36,7 @@ from .data import BucketName, KeyArn, KeyPrefix
 ImageId = Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")]
 ParameterName = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9_./-]+$", max_length=1011)]
 OperatingSystem = Literal["al2023", "ubuntu-24.04", "ubuntu-22.04"]
+Framework = Literal["pytorch"]
 
 
 #: What an image of the user's own runs.
@@ -65,6 +66,10 @@ class ImageByOs(SpecModel):
     """An AWS Deep Learning AMI for the fleet's accelerator and architecture."""
 
     os: OperatingSystem = Field(description="Operating system of the image.")
+    framework: Framework | None = Field(
+        default=None,
+        description="Framework that the image has installed, on EC2 with NVIDIA GPUs. Default: none.",
+    )
     pinned: bool = Field(
         default=False,
         description="True: the image is looked up once and kept in cdk.context.json. "
@@ -322,7 +327,8 @@ class NodesSpec(SpecModel):
     )
     image: Annotated[ImageSpec | None, updates(Resource.EC2_TEMPLATE)] = Field(
         default=None,
-        description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}. "
+        description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}, "
+        "also with framework: pytorch. "
         "Default: AWS's image for the accelerator and architecture; Amazon Linux 2023 where it serves the type.",
     )
     root_volume: Annotated[RootVolume, NO_CHANGE] = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
@@ -258,8 +258,11 @@ def _reservation(spec: FleetSpec | InferenceFleetSpec) -> ReservationFacts:
 def _image(spec: FleetSpec | InferenceFleetSpec) -> ImageRequest | None:
     if spec.image is None:
         return None
-    is_own = not isinstance(spec.image, ImageByOs)
-    return ImageRequest(operating_system=OperatingSystem(spec.image.os), is_own=is_own)
+    system = OperatingSystem(spec.image.os)
+    if not isinstance(spec.image, ImageByOs):
+        return ImageRequest(operating_system=system, is_own=True)
+    framework = None if spec.image.framework is None else Framework(spec.image.framework)
+    return ImageRequest(operating_system=system, framework=framework)
 
 
 def _subnets(part: FleetPart, parts: SpecParts) -> tuple[SubnetFacts, ...]:

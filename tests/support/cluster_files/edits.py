@@ -406,6 +406,11 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "nodes: 4, capacity: spot",
         "nodes: 4, capacity: spot, image: { os: ubuntu-24.04 }",
     ),
+    "an image with PyTorch": (
+        TRAINING,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, image: { os: al2023, framework: pytorch }",
+    ),
     "closed network": (SMALL, "us-east-1a }", "us-east-1a, egress: closed }"),
     "MIG before the fabric manager": (
         STORES,

@@ -4,6 +4,7 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture, instance_types
 from cdk_gpu_clusters.catalogue.images import (
+    Framework,
     ImagePurpose,
     OperatingSystem,
     image_parameters,
@@ -77,6 +78,16 @@ def test_every_row_is_sourced_and_unique() -> None:
         assert (
             row.architecture.value in row.parameter or "amd64" in row.parameter or row.purpose is not ImagePurpose.EKS
         )
+
+
+def test_the_name_of_an_image_with_pytorch_has_its_version() -> None:
+    rows = [row for row in image_parameters() if row.framework is Framework.PYTORCH]
+    assert {(row.architecture, row.operating_system) for row in rows} == {
+        (architecture, system) for architecture in (X86, ARM) for system in (AL2023, NOBLE)
+    }
+    for row in rows:
+        assert (row.purpose, row.accelerator, row.preferred) == (ImagePurpose.EC2, GPU, False)
+        assert f"-pytorch-{row.versions['pytorch']}-" in row.parameter
 
 
 def test_the_leaf_differs_by_publisher() -> None:

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from cdk_gpu_clusters.rules.images import image_context_key
+from cdk_gpu_clusters.rules.images import choose_image, image_context_key
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.cli.pin_image import pin_image
 
@@ -90,6 +90,33 @@ training:
     assert written == {image_context_key("us-east-1", parameter): "ami-0aaaaaaaaaaaaaaaa"}
     assert capsys.readouterr().out.count(" is pinned to ") == 1
     assert file.read_text() == text
+
+
+def test_a_pinned_image_with_pytorch_is_looked_up_by_its_own_parameter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = cluster_file(
+        tmp_path,
+        """version: 1
+name: lab
+region: us-east-1
+network: { availability_zone: us-east-1a }
+training:
+  fleets:
+    a: { instance_type: g6.xlarge, nodes: 2, image: { os: al2023, framework: pytorch, pinned: true } }
+""",
+    )
+
+    class Ssm:
+        def get_parameter(self, Name: str) -> dict[str, dict[str, str]]:  # noqa: N803 - boto3's
+            return {"Parameter": {"Value": "ami-0aaaaaaaaaaaaaaaa"}}
+
+    monkeypatch.setattr(boto3, "client", lambda _service, region_name: {"us-east-1": Ssm()}[region_name])
+    assert main(["pin-image", str(file)]) == 0
+    parameter = choose_image("g6.xlarge", operating_system="al2023", variant="pytorch").parameter
+    written = json.loads((tmp_path / "cdk.context.json").read_text())
+    assert written == {image_context_key("us-east-1", parameter): "ami-0aaaaaaaaaaaaaaaa"}
 
 
 def test_a_region_that_is_not_the_files_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

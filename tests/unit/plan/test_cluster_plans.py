@@ -125,6 +125,7 @@ def test_a_type_without_efa_has_one_plain_interface(plan: Plan) -> None:
         ("", "moves at a deployment unless `gpu-clusters pin-image` has pinned it", True),
         (", image: { os: al2023 }", "moves at a deployment, and", False),
         (", image: { os: al2023, pinned: true }", "; pinned", False),
+        (", image: { os: al2023, framework: pytorch }", "al2023 with PyTorch 2.13, /aws/service/deeplearning", False),
         (", image: { id: ami-0123456789abcdef0 }", "; pinned", False),
     ],
 )

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdk_gpu_clusters.catalogue import Architecture, InstanceType, instance_type, instance_types
-from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem, images_for
+from cdk_gpu_clusters.catalogue.images import Framework, ImagePurpose, OperatingSystem, images_for
 from cdk_gpu_clusters.errors import ConfigError, Severity, errors_in
 from cdk_gpu_clusters.rules.images import (
     check_image,
     check_image_id,
     check_moving_image,
     choose_image,
+    framework_named,
     parameter_name,
 )
 
@@ -111,6 +112,69 @@ def test_a_variant_can_be_named() -> None:
     assert image.variant == "single-cuda"
     with pytest.raises(ConfigError, match="GPU-AMI-002"):
         choose_image("p5.48xlarge", variant="no-such-variant")
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "parameter"),
+    [
+        ("p5.48xlarge", None, f"{DLAMI}/x86_64/oss-nvidia-driver-gpu-pytorch-2.13-amazon-linux-2023/latest/ami-id"),
+        (
+            "g6.xlarge",
+            "ubuntu-24.04",
+            f"{DLAMI}/x86_64/oss-nvidia-driver-gpu-pytorch-2.12-ubuntu-24.04/latest/ami-id",
+        ),
+        (
+            "p6e-gb200.36xlarge",
+            "al2023",
+            f"{DLAMI}/arm64/oss-nvidia-driver-gpu-pytorch-2.12-amazon-linux-2023/latest/ami-id",
+        ),
+    ],
+)
+def test_an_image_with_pytorch_is_chosen_by_its_variant(name: str, system: str | None, parameter: str) -> None:
+    image = choose_image(name, operating_system=system, variant=Framework.PYTORCH)
+    assert image.parameter == parameter
+    assert image.framework is Framework.PYTORCH
+    assert errors_in(check_image(name, image)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "expected"),
+    [
+        ("p6-b300.48xlarge", None, "GPU-AMI-003"),
+        ("p6-b300.48xlarge", "ubuntu-24.04", "GPU-AMI-003"),  # no list was read, and that of AL2023 omits it
+        ("g7e.48xlarge", "al2023", "GPU-AMI-003"),
+        ("p5.48xlarge", "ubuntu-22.04", "GPU-AMI-002"),
+        ("trn2.48xlarge", "al2023", "GPU-AMI-002"),
+        ("m8g.24xlarge", None, "GPU-AMI-002"),
+    ],
+)
+def test_a_type_without_an_image_with_pytorch_is_refused(name: str, system: str | None, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        choose_image(name, operating_system=system, variant=Framework.PYTORCH)
+
+
+@given(name=st.sampled_from(list(instance_types())), system=st.sampled_from([None, *OperatingSystem]))
+def test_nobody_gets_a_framework_unasked(name: str, system: OperatingSystem | None) -> None:
+    try:
+        image = choose_image(name, operating_system=system)
+    except ConfigError:
+        return  # which types have none is the table's matter, above
+    assert image.framework is None
+
+
+def test_only_an_image_with_pytorch_serves_g6f_on_ec2() -> None:
+    with pytest.raises(ConfigError) as refused:
+        choose_image("g6f.xlarge")
+    assert "al2023 pytorch (ec2)" in refused.value.findings[0].allowed
+    assert choose_image("g6f.xlarge", variant=Framework.PYTORCH).framework is Framework.PYTORCH
+
+
+def test_an_unknown_framework_is_refused_with_those_that_exist() -> None:
+    assert framework_named("pytorch") is Framework.PYTORCH
+    with pytest.raises(ConfigError) as refused:
+        framework_named("tensorflow")
+    (finding,) = refused.value.findings
+    assert (finding.id, finding.got, finding.allowed) == ("GPU-AMI-010", "'tensorflow'", "'pytorch'")
 
 
 def test_software_older_than_the_family_needs_is_a_warning() -> None:

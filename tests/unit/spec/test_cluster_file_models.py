@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.errors import defined_rules
 from cdk_gpu_clusters.node.settings import WATCH_RANGES, NodeWatch
 from cdk_gpu_clusters.rules.capacity import CapacityKind, capacity_windows
@@ -279,7 +279,7 @@ training:
       efa: true
       interface_policy: maximum-ena-bandwidth
       fabric: first
-      image: { os: ubuntu-24.04, pinned: true }
+      image: { os: ubuntu-24.04, framework: pytorch, pinned: true }
       root_volume: { size_gib: 1000, iops: 12000, throughput_mib_per_s: 1000 }
       update: rolling
       environment: { NCCL_DEBUG: INFO, EMPTY: "" }
@@ -465,6 +465,7 @@ def test_words_of_the_file_are_those_of_the_library() -> None:
     placements = get_args(get_args(FleetSpec.model_fields["placement"].annotation)[0])
     assert set(placements) == {strategy.value for strategy in PlacementStrategy} | {"none"}
     assert ImageByOs(os="al2023").pinned is False
+    assert set(get_args(image_module.Framework)) == {framework.value for framework in Framework}
 
 
 def test_rules_of_the_cluster_file_say_where_they_come_from() -> None:

@@ -68,6 +68,10 @@ def test_a_cluster_is_made_private_with_two_small_nodes_unless_the_file_says_oth
             HEAD + NEW + ONE.replace("nodes: 2", "nodes: 2, image: { id: ami-0123456789abcdef0 }"),
             "6 GPU-SPEC-036 error",
         ),
+        (
+            HEAD + NEW + ONE.replace("nodes: 2", "nodes: 2, image: { os: al2023, framework: pytorch }"),
+            "6 GPU-SPEC-036 error",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_named(text: str, expected: str, tmp_path: Path) -> None:

@@ -199,6 +199,26 @@ WRONG_SHAPES = (
         "7:59 GPU-SPEC-008",
     ),
     Wrong(
+        "framework",
+        fleet("instance_type: g6.xlarge, nodes: 1, image: { os: al2023, framework: jax }"),
+        "7:78 GPU-SPEC-008",
+    ),
+    Wrong(
+        "framework of a Neuron type",
+        fleet("instance_type: trn2.48xlarge, nodes: 1, capacity: spot, image: { os: al2023, framework: pytorch }"),
+        "7:98 GPU-AMI-002",
+    ),
+    Wrong(
+        "framework that does not serve the type",
+        fleet("instance_type: g7e.48xlarge, nodes: 1, image: { os: al2023, framework: pytorch }"),
+        "7:81 GPU-AMI-003",
+    ),
+    Wrong(
+        "framework of an own image",
+        fleet("instance_type: g6.xlarge, nodes: 1, image: { id: ami-0123456789abcdef0, framework: pytorch }"),
+        "7:82 GPU-SPEC-005",
+    ),
+    Wrong(
         "policy",
         fleet("instance_type: p5.48xlarge, nodes: 1, capacity: spot, interface_policy: fastest"),
         "7:82 GPU-SPEC-008",

@@ -35,8 +35,8 @@ WORK_FOLDER = "/job"
 _JOBS = "/var/lib/gpu-jobs"
 _SESSION = "/etc/profile.d/gpu-cluster.sh"
 _NCCL = "/etc/nccl.conf"
-#: Virtual environment with PyTorch in AWS's Deep Learning AMIs that have one (release notes of "AWS Deep Learning OSS
-#: AMI GPU PyTorch 2.x", 2025: `source /opt/pytorch/bin/activate`).
+#: Virtual environment with PyTorch in AWS's Deep Learning AMIs that have one (AWS Deep Learning AMI release notes, "GPU
+#: PyTorch 2.13 (Amazon Linux 2023)", 2026-10-05: python_location /opt/pytorch/bin/python; the same on arm64, 2.12).
 _PYTORCH = "/opt/pytorch/bin"
 _SEARCH = f"{_PYTORCH}:/usr/local/bin:/usr/bin:/bin:/opt/amazon/openmpi/bin:/opt/amazon/efa/bin"
 _PORT = 29500
