@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdk_gpu_clusters.catalogue.kubernetes import image as catalogue_image
+from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest, RequestError, as_text, read_request, with_files
+from cdk_gpu_clusters.rules.secrets import check_container_secrets
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
 
 from . import output
@@ -75,6 +77,9 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Cluster file of the fleet; on EKS it is needed.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be submitted.")] = False,
+    not_secret: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Variable or option that only looks like a secret.")
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Do not follow the job.")] = False,
     region: Region = None,
     profile: Profile = None,
@@ -100,7 +105,7 @@ def run(
         processes_per_node=processes or 0,
         checkpoint_directory=checkpoints or "",
     )
-    _check(request)
+    _check(request, not_secret or [])
     where = on or _orchestrator(cluster_file)
     if where is not Orchestrator.EC2:
         if files is not None:
@@ -209,8 +214,16 @@ def _image(fleet: JobFleet) -> str:
     return catalogue_image("pytorch").reference
 
 
-def _check(request: JobRequest) -> None:
+# Everyone who may list jobs reads a request.
+_OF_JOB = (
+    "keep it in Secrets Manager or SSM Parameter Store, and fetch it in the program: the fleet needs "
+    "metadata_users=['gpu-job'] and a role that may read it; if it is no secret, add --not-secret {name}"
+)
+
+
+def _check(request: JobRequest, not_secret: list[str]) -> None:
     try:
         read_request(as_text(request))
     except RequestError as fault:
         output.refuse(f"run: {fault}")
+    raise_for(check_container_secrets(request.environment, request.command, not_secret=not_secret, fix=_OF_JOB))

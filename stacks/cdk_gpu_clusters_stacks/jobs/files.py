@@ -10,8 +10,10 @@ from pathlib import Path
 
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import MOST_FILE_BYTES
 
-#: Folders that no job needs.
-LEFT_OUT = frozenset({".git", ".venv", "venv", "__pycache__", "node_modules", ".tox", ".mypy_cache", ".ruff_cache"})
+_CACHES = {".git", ".venv", "venv", "__pycache__", "node_modules", ".tox", ".mypy_cache", ".ruff_cache"}
+_SECRETS = {".env", ".aws", ".ssh", ".netrc", ".pypirc", ".docker"}
+#: Files and folders that no job needs, and those that usually hold secrets.
+LEFT_OUT = frozenset(_CACHES | _SECRETS)
 
 
 class FilesError(Exception):
@@ -19,7 +21,7 @@ class FilesError(Exception):
 
 
 def pack(folder: Path) -> bytes:
-    """Pack a folder, without version control, environments and caches. Links are not followed, and left out.
+    """Pack a folder, without version control, environments, caches and `.env`. Links are left out.
 
     Raises:
         FilesError: If there is no such folder, or it is too large.

@@ -1,0 +1,89 @@
+"""`gpu-clusters run` before it reaches an account: what it refuses, and what it hands to EKS and Slurm."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cdk_gpu_clusters_stacks.cli.main import main
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SLURM = ("run", "gpu", "--on", "slurm", "--nodes", "2", "--dry-run")
+EKS = ("run", "trainers", "--cluster-file", str(EXAMPLES / "eks-p5-capacity-block.yaml"), "--nodes", "2", "--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--image", "a", "--no-container", "--", "true"), "exclude each other"),
+        (("--image", "--privileged", "--", "true"), "no name of an image"),
+        (("--env", "A", "--", "true"), "--env takes NAME=VALUE"),
+        (("--env", "1A=b", "--", "true"), "--env takes NAME=VALUE"),
+        (("--env", "A=b\nc", "--", "true"), "one line"),
+        (("--files", ".", "--", "true"), "--files needs a plain EC2 fleet"),
+        (("--env", "HF_TOKEN=hf_" + "a" * 34, "--", "true"), "GPU-UD-002"),
+        (("--", "serve", "--api-key", "sesame"), "GPU-UD-002"),
+    ],
+)
+def test_what_cannot_run_is_refused(arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SLURM, *arguments]) == 2
+    errors = capsys.readouterr().err
+    assert words in errors
+    assert "sesame" not in errors
+    assert "a" * 34 not in errors
+
+
+def test_what_only_looks_like_a_secret_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SLURM, "--not-secret", "api-key", "--", "serve", "--api-key", "sesame"]) == 0
+    assert "--api-key sesame" in capsys.readouterr().out
+
+
+def test_the_script_of_slurm_is_a_script_and_keeps_each_word(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["torchrun", "train.py", "--name", 'it\'s "two words" $HOME']
+    image = "nvcr.io/nvidia/pytorch:26.10-py3"
+    assert main([*SLURM, "--image", image, "--checkpoints", "/fsx/run 1", "--", *words]) == 0
+    script = capsys.readouterr().out
+    checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    step = shlex.split(script.splitlines()[-1])
+    assert step[-len(words) :] == words
+    assert "--container-image=nvcr.io#nvidia/pytorch:26.10-py3" in step
+    assert "--container-mounts=/fsx/run 1:/fsx/run 1" in step
+
+
+def test_eks_gets_a_job_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*EKS, "--env", "A=b", "--", "torchrun", "train.py"]) == 0
+    (job,) = yaml.safe_load_all(capsys.readouterr().out)
+    assert job["kind"] == "JobSet"
+    pod = job["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"] == ["torchrun", "train.py"]
+    assert {"name": "A", "value": "b"} in container["env"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nobody", "--", "torchrun", "train.py"), "has no fleet nobody; it has trainers"),
+        (("trainers", "--", "python", "train.py"), "a job starts by torchrun"),
+        (("trainers", "--no-container", "--", "torchrun", "train.py"), "runs in a container"),
+    ],
+)
+def test_eks_refuses_what_it_cannot_run(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *EKS[2:], *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_without_the_program_of_the_orchestrator_the_text_is_the_way(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    assert main([*SLURM[:-1], "--", "true"]) == 2
+    assert "sbatch is not installed here: use --dry-run" in capsys.readouterr().err
