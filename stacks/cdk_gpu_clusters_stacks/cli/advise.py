@@ -12,7 +12,7 @@ import typer
 from cdk_gpu_clusters.catalogue.regions import region as check_region
 from cdk_gpu_clusters_stacks.advice import Advice, advice_text, advise_serving, advise_training
 
-from . import output
+from . import files, output
 from .group import new_app
 
 _Mode = Literal["pretrain", "finetune", "inference"]
@@ -61,7 +61,7 @@ def advise(
     replicas: Annotated[int, typer.Option(min=1, help="Inference: copies of the model.")] = 1,
     reserve: Annotated[float, typer.Option(min=0, max=0.9, help="Part of a GPU's memory that is left free.")] = 0.1,
     file: Annotated[Path | None, typer.Option("--output", "-o", help="Write a cluster file for the first row.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
+    force: files.Force = False,
     as_json: output.Json = False,
 ) -> None:
     """Say how much memory a model takes, and which nodes hold it: an estimate, with its arithmetic."""

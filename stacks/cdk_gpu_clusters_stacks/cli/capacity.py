@@ -225,7 +225,7 @@ def _clients(profile: str | None, *, attempts: int = 6) -> Ec2Clients:
         import boto3
         from botocore.exceptions import BotoCoreError
     except ModuleNotFoundError:
-        output.refuse("this asks an AWS account: pip install 'cdk-gpu-clusters[cli,live]'")
+        output.refuse(output.NEEDS_LIVE)
     from cdk_gpu_clusters_stacks.offers import ec2_clients
 
     try:

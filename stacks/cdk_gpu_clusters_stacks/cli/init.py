@@ -14,7 +14,7 @@ import typer
 
 from cdk_gpu_clusters.catalogue.instances import instance_type, instance_type_names
 
-from . import output
+from . import files, output
 from .group import new_app
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def init(
     ] = None,
     mig: Annotated[str | None, typer.Option(help="MIG layout of each GPU, such as 3g.20gb,3g.20gb.")] = None,
     file: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("cluster.yaml"),
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
+    force: files.Force = False,
 ) -> None:
     """Write a commented cluster file. What no flag gives is asked for on a terminal, and has its default elsewhere."""
     from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity
@@ -71,8 +71,6 @@ def write_starter(starter: Starter, file: Path, *, force: bool) -> None:
     from cdk_gpu_clusters_stacks.spec import read_cluster, report
     from cdk_gpu_clusters_stacks.starter import starter_text
 
-    if file.exists() and not force:
-        output.refuse(f"{file} exists; --force writes over it")
     text = starter_text(starter)
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder, file.name)
@@ -82,10 +80,7 @@ def write_starter(starter: Starter, file: Path, *, force: bool) -> None:
     report(findings)
     if reading.spec is None:
         output.leave(2)
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        output.refuse(f"cannot write {file}: {fault.strerror}")
+    files.write_new(file, text, force=force)
     changes = text.count("# CHANGE")
     what = "" if not changes else f"; change the {changes} line{'s'[: changes != 1]} marked CHANGE"
     output.write(f"wrote {file}{what}; then: gpu-clusters plan {file}\n")

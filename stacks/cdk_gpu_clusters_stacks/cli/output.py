@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 #: `--json`, the same in every sub-command.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+#: For commands that ask an account, without boto3.
+NEEDS_LIVE = "this asks an AWS account: pip install 'cdk-gpu-clusters[cli,live]'"
+#: The name of standard input or output in place of a file.
+STREAM = "-"
 _NEVER_FOLDED = 10_000
 _INTERRUPTED = 130
 #: Width of running text, in characters: more is hard to read, less breaks names.

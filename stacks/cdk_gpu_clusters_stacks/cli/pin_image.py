@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cdk_gpu_clusters.rules.images import image_context_key
 
-from . import output
+from . import files, output
 from .group import new_app
 
 CONTEXT_FILE = Path("cdk.context.json")
@@ -31,12 +31,25 @@ def pin_image(parameter: str, *, region: str, context_file: Path = CONTEXT_FILE)
     """
     import boto3  # only the live command needs it, and only users of it have it
 
+    context = _context(context_file)
     answer = boto3.client("ssm", region_name=region).get_parameter(Name=parameter)
     image_id = str(answer["Parameter"]["Value"])
-    context = json.loads(context_file.read_text()) if context_file.exists() else {}
     context[image_context_key(region, parameter)] = image_id
-    context_file.write_text(json.dumps(context, indent=2, sort_keys=True) + "\n")
+    files.write_text(context_file, json.dumps(context, indent=2, sort_keys=True) + "\n")
     return image_id
+
+
+def _context(file: Path) -> dict[str, Any]:
+    """What a context file holds; nothing where there is none. A file that is no such file is never written over."""
+    try:
+        context = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as fault:
+        output.refuse(f"pin-image: {file} cannot be read as JSON ({fault}); mend or move it first")
+    if not isinstance(context, dict):
+        output.refuse(f"pin-image: {file} holds no JSON object; mend or move it first")
+    return context
 
 
 @app.command(
@@ -66,6 +79,10 @@ def run(
     for parameter in found:
         try:
             image_id = pin_image(parameter, region=region)
+        except ModuleNotFoundError:
+            output.refuse(output.NEEDS_LIVE)
+        except typer.Exit:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever the account answers is for the user to read
             output.stop(f"gpu-clusters pin-image: cannot read {parameter} in {region}: {error}")
         output.write(f"{CONTEXT_FILE}: {parameter} in {region} is pinned to {image_id}\n")
