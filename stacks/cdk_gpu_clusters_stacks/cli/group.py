@@ -18,7 +18,7 @@ COMMANDS = {
     "advise": "Say how much memory a model takes, and which nodes hold it.",
     "capacity": "Search, wait for and buy Capacity Blocks.",
     "catalogue": "List, filter and compare instance types.",
-    "init": "Write a first cluster file, from flags or questions.",
+    "init": "Write a first cluster file or a CDK project.",
     "jobs": "List, follow and stop the jobs of a fleet.",
     "lint": "Look at CloudFormation templates with the GPU rules.",
     "manifests": "Write what a cluster on EKS needs inside Kubernetes.",

@@ -105,7 +105,7 @@ def _own(finding: Finding) -> Key:
 #: takes about a second for so much.
 MAX_BYTES = 64 * 1024
 
-_FIX_PATH = "give the path of a cluster file, such as examples/p5-capacity-block.yaml"
+_FIX_PATH = "give the path of a cluster file; `gpu-clusters init` writes one"
 
 
 def read_text(path: Path) -> str | Finding:
