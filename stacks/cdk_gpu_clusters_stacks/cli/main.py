@@ -8,9 +8,6 @@ from collections.abc import Sequence
 from cdk_gpu_clusters._untrusted import printable
 from cdk_gpu_clusters.errors import ConfigError
 
-#: What `[cli]` installs.
-_EXTRA = ("rich", "typer")
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
@@ -22,13 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0 if all is well, 1 if the answer is no (findings, failed checks), 2 for input that cannot be
         used.
     """
-    try:
-        from .group import build_group
-    except ModuleNotFoundError as fault:
-        if fault.name not in _EXTRA:
-            raise
-        print(f"gpu-clusters needs {fault.name}: pip install 'cdk-gpu-clusters[cli]'", file=sys.stderr)
-        return 2
+    from .group import build_group
+
     try:
         build_group()(args=arguments, prog_name="gpu-clusters")
     except SystemExit as end:

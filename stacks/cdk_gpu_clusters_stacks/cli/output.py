@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: `--json`, the same in every sub-command.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 #: For commands that ask an account, without boto3.
-NEEDS_LIVE = "this asks an AWS account: pip install 'cdk-gpu-clusters[cli,live]'"
+NEEDS_LIVE = "this asks an AWS account: pip install 'gpu-clusters[live]'"
 #: The name of standard input or output in place of a file.
 STREAM = "-"
 _NEVER_FOLDED = 10_000

@@ -136,7 +136,7 @@ def boto3_clients(profile: str | None = None) -> Clients:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
     except ModuleNotFoundError as fault:
-        raise Unusable(f"this needs {fault.name}: pip install 'cdk-gpu-clusters[cli,live]'") from None
+        raise Unusable(f"this needs {fault.name}: pip install 'gpu-clusters[live]'") from None
     try:
         session = boto3.Session(profile_name=profile)
     except BotoCoreError as fault:
