@@ -12,7 +12,7 @@ import typer
 from cdk_gpu_clusters.catalogue.regions import region as check_region
 from cdk_gpu_clusters_stacks.advice import Advice, advice_text, advise_serving, advise_training
 
-from . import files, output
+from . import complete, files, output
 from .group import new_app
 
 _Mode = Literal["pretrain", "finetune", "inference"]
@@ -46,8 +46,13 @@ def advise(
     model: Annotated[
         str | None, typer.Option(help="Published model with its shape. Default: the nearest in size.")
     ] = None,
-    region: Annotated[str, typer.Option(help="Region, for prices and offers.")] = "us-east-1",
-    type_name: Annotated[str | None, typer.Option("--type", help="Look at this instance type only.")] = None,
+    region: Annotated[
+        str, typer.Option(help="Region, for prices and offers.", autocompletion=complete.regions)
+    ] = "us-east-1",
+    type_name: Annotated[
+        str | None,
+        typer.Option("--type", help="Look at this instance type only.", autocompletion=complete.instance_types),
+    ] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Look at this number of nodes only.")] = None,
     sequence_length: Annotated[int, typer.Option(min=1, help="Tokens of a sequence or a request.")] = 4096,
     global_batch: Annotated[int, typer.Option(min=1, help="Training: sequences of one step, over all GPUs.")] = 1024,
@@ -95,7 +100,7 @@ def advise(
             reserve=reserve,
         )
     if as_json:
-        output.write_json(output.as_json(advice))
+        output.write_document(output.as_json(advice))
     else:
         output.write(advice_text(advice))
         _write_table(advice)

@@ -11,7 +11,7 @@ from cdk_gpu_clusters.catalogue.instances import InstanceType, instance_type, in
 from cdk_gpu_clusters.catalogue.prices import newest_price
 from cdk_gpu_clusters.catalogue.regions import region as check_region
 
-from . import output
+from . import complete, output
 from .group import new_app
 
 UNKNOWN = "unknown"
@@ -114,7 +114,7 @@ def list_types(
 
     found = [one for one in instance_types().values() if wanted(one)]
     if as_json:
-        output.write_json({"instance_types": [_record(one, region) for one in found]})
+        output.write_document({"instance_types": [_record(one, region) for one in found]})
         return
     if not found:
         output.stop("no instance type of the catalogue is like this")
@@ -141,7 +141,9 @@ def list_types(
 
 @app.command(epilog=f"Example: {_EXAMPLES}")
 def compare(
-    types: Annotated[list[str], typer.Argument(metavar="TYPE...", help="Instance types.")],
+    types: Annotated[
+        list[str], typer.Argument(metavar="TYPE...", help="Instance types.", autocompletion=complete.instance_types)
+    ],
     region: _Region = None,
     sources: Annotated[bool, typer.Option("--sources", help="Say where the numbers come from.")] = False,
     as_json: output.Json = False,
@@ -151,7 +153,7 @@ def compare(
     if region is not None:
         check_region(region)
     if as_json:
-        output.write_json({"instance_types": [_record(one, region) for one in found]})
+        output.write_document({"instance_types": [_record(one, region) for one in found]})
         return
     rows = [[name, *map(read, found)] for name, read in _ROWS.items()]
     if region is not None:

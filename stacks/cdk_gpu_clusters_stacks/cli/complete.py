@@ -23,3 +23,10 @@ def examples(incomplete: str) -> list[tuple[str, str]]:
     from cdk_gpu_clusters_stacks.project import examples as known
 
     return [(name, one.summary) for name, one in known().items() if name.startswith(incomplete)]
+
+
+def rules(incomplete: str) -> list[tuple[str, str]]:
+    """Rules whose ids begin like this, each with its title."""
+    from .explain import rule_index
+
+    return [(one, facts["title"]) for one, facts in rule_index().items() if one.startswith(incomplete.upper())]

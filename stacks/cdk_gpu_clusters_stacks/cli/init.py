@@ -142,7 +142,6 @@ class _Answers:
 
 def _valid_starter(given: _Answers, file: Path) -> tuple[Starter, str]:
     """A starter without faults, and its text. On a terminal, answers that do not go together are asked for again."""
-    from cdk_gpu_clusters_stacks.spec import report
     from cdk_gpu_clusters_stacks.starter import starter_text
 
     last: Starter | None = None
@@ -150,8 +149,7 @@ def _valid_starter(given: _Answers, file: Path) -> tuple[Starter, str]:
         last = _ask_all(given, last)
         text = starter_text(last)
         findings = _findings(text, file)
-        report(findings)
-        if not any(one.severity.value == "error" for one in findings):
+        if not output.report(findings):
             return last, text
         if not sys.stdin.isatty() or not _can_be_asked(given):
             output.leave(2)
@@ -206,8 +204,6 @@ def _in_words(type_name: str, region: str) -> str:
 
 def _ask(question: str, default: str, kind: Callable[[str], object] = str) -> str:
     """The answer to a question, asked again until it is of its kind; its default without a terminal."""
-    from cdk_gpu_clusters_stacks.spec import format_findings  # pydantic takes long to load
-
     if not sys.stdin.isatty():
         return default
     values = f" ({', '.join(map(str, kind))})" if isinstance(kind, type) and issubclass(kind, StrEnum) else ""
@@ -216,7 +212,7 @@ def _ask(question: str, default: str, kind: Callable[[str], object] = str) -> st
         try:
             kind(answer)
         except ConfigError as fault:
-            output.write(f"{format_findings(fault.findings)}\n", stderr=True)
+            output.report(fault.findings)
         except ValueError:
             output.write(f"{answer!r} is no answer here\n", stderr=True)
         else:
@@ -260,11 +256,10 @@ def _of_example(name: str) -> dict[str, str]:
 
 def write_starter(starter: Starter, file: Path, *, force: bool) -> None:
     """Write a cluster file, if it is valid: nothing is written before every fault is gone."""
-    from cdk_gpu_clusters_stacks.spec import report
     from cdk_gpu_clusters_stacks.starter import starter_text
 
     text = starter_text(starter)
-    if report(_findings(text, file)):
+    if output.report(_findings(text, file)):
         output.leave(2)
     _write_cluster({_CLUSTER_FILE: text}, file, force=force)
 

@@ -35,7 +35,7 @@ def manifests(
     """
     from cdk_gpu_clusters_stacks.manifests import cluster_manifests
 
-    cluster = read(file)
+    cluster = read(file, as_json=json)
     if cluster.orchestrator != "eks":
         output.refuse(f"{file}: orchestrator is {cluster.orchestrator}; only a cluster on eks has manifests")
     files = cluster_manifests(cluster)

@@ -14,7 +14,7 @@ from cdk_gpu_clusters.rules.mig import MigPlan
 from cdk_gpu_clusters.rules.mig_packing import MigPacking, pack_mig
 from cdk_gpu_clusters_stacks.counting import count
 
-from . import output
+from . import complete, output
 from .group import new_app
 
 app = new_app(
@@ -36,7 +36,7 @@ def profiles(
     """List the profiles of a GPU, with the places that they can have."""
     found = _gpu(gpu)
     if as_json:
-        output.write_json(output.as_json(found))
+        output.write_document(output.as_json(found))
         return
     output.write(
         f"{found.key} ({found.model}): {found.compute_slices} compute slices, {found.memory_slices} memory slices, "
@@ -71,13 +71,15 @@ def pack(
         str,
         typer.Argument(help='Such as "12x>=20GB, 3x3g.40gb": a number, and a least memory or a profile.'),
     ],
-    type_name: Annotated[str, typer.Option("--type", help="Instance type of the nodes.")],
+    type_name: Annotated[
+        str, typer.Option("--type", help="Instance type of the nodes.", autocompletion=complete.instance_types)
+    ],
     as_json: output.Json = False,
 ) -> None:
     """Put requested MIG instances on the fewest GPUs, at places that the rules have proven."""
     packing = pack_mig(type_name, requests)
     if as_json:
-        output.write_json(_packing_json(packing))
+        output.write_document(_packing_json(packing))
         return
     output.write("\n".join(_packing_text(packing)) + "\n")
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from cdk_gpu_clusters.rules.images import image_context_key
+from cdk_gpu_clusters_stacks.aws_session import NoSession
 
-from . import files, output
+from . import complete, files, output
 from .group import new_app
 
 CONTEXT_FILE = Path("cdk.context.json")
@@ -29,10 +30,10 @@ def pin_image(parameter: str, *, region: str, context_file: Path = CONTEXT_FILE)
     Returns:
         The image id.
     """
-    import boto3  # only the live command needs it, and only users of it have it
+    from cdk_gpu_clusters_stacks.aws_session import open_session
 
     context = _context(context_file)
-    answer = boto3.client("ssm", region_name=region).get_parameter(Name=parameter)
+    answer = open_session().client("ssm", region_name=region).get_parameter(Name=parameter)
     image_id = str(answer["Parameter"]["Value"])
     context[image_context_key(region, parameter)] = image_id
     files.write_text(context_file, json.dumps(context, indent=2, sort_keys=True) + "\n")
@@ -66,7 +67,11 @@ def run(
     ],
     region: Annotated[
         str | None,
-        typer.Option("--region", help="Region of the parameter, such as us-east-1; a file has its own."),
+        typer.Option(
+            "--region",
+            help="Region of the parameter, such as us-east-1; a file has its own.",
+            autocompletion=complete.regions,
+        ),
     ] = None,
 ) -> None:
     """Look up the image behind a Systems Manager parameter once, and write it into cdk.context.json."""
@@ -79,8 +84,8 @@ def run(
     for parameter in found:
         try:
             image_id = pin_image(parameter, region=region)
-        except ModuleNotFoundError:
-            output.refuse(output.NEEDS_LIVE)
+        except NoSession as fault:
+            output.refuse(f"pin-image: {fault}")
         except typer.Exit:
             raise
         except Exception as error:  # noqa: BLE001 - whatever the account answers is for the user to read

@@ -37,12 +37,12 @@ def plan(
     from cdk_gpu_clusters_stacks.plan.text import plan_text
     from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 
-    wanted = read(file)
+    wanted = read(file, as_json=json)
     made = plan_cluster(wanted)
-    compared = None if against is None else compare_clusters(read(against), wanted)
+    compared = None if against is None else compare_clusters(read(against, as_json=json), wanted)
     if json:
         document: dict[str, Any] = output.as_json(made)
-        output.write_json(document if compared is None else {**document, "against": output.as_json(compared)})
+        output.write_document(document if compared is None else {**document, "against": output.as_json(compared)})
     else:
         output.write_headed(plan_text(made, width=output.text_width()))
         if compared is not None:

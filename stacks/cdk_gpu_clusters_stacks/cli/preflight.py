@@ -39,7 +39,7 @@ def preflight(
 
     Examples: gpu-clusters preflight cluster.yaml; gpu-clusters preflight cluster.yaml --print-policy
     """
-    spec = output.read(file)
+    spec = output.read(file, as_json=as_json)
     if region not in (None, spec.region):
         output.refuse(f"--region {region} is not the Region of {file}, which is {spec.region}")
     if print_policy:
@@ -49,7 +49,7 @@ def preflight(
         return
     found = _ask(spec, profile)
     if as_json:
-        output.write_json(output.as_json(found))
+        output.write_document(output.as_json(found))
     else:
         _print(found)
     output.leave(1 if found.failed else 0)
@@ -60,7 +60,7 @@ def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
 
     try:
         with (
-            Account(boto3_clients(profile), region=spec.region) as account,
+            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
             output.progress(f"asking {spec.region}") as on_done,
         ):
             return run_preflight(spec, account, now=datetime.now(UTC), on_done=on_done)

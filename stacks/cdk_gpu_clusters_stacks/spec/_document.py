@@ -129,10 +129,11 @@ def read_text(path: Path) -> str | Finding:
             fix=_FIX_PATH,
             path=where,
         )
-    return _decode(raw, path)
+    return decode(raw, path)
 
 
-def _decode(raw: bytes, path: Path) -> str | Finding:
+def decode(raw: bytes, path: Path) -> str | Finding:
+    """The text of a file without byte-order mark, or the finding that explains why it is none."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
