@@ -11,13 +11,12 @@ import sys
 import venv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-from distributions import distributions_of
+from distributions import distributions_of, link_distribution
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -53,17 +52,6 @@ def locked_runtime() -> list[str]:
     lines = (REPOSITORY / "requirements" / "runtime.txt").read_text(encoding="utf-8").splitlines()
     pinned = [Requirement(line.rstrip(" \\")) for line in lines if "==" in line and not line.startswith((" ", "#"))]
     return [one.name for one in pinned if one.marker is None or one.marker.evaluate()]
-
-
-def link_distribution(name: str, target: Path) -> None:
-    """Make an installed distribution importable from another site-packages, without copying 400 MB."""
-    found = distribution(name)
-    assert found.files, f"{name} has no list of files"
-    source = Path(str(found.locate_file("")))
-    for entry in {file.parts[0] for file in found.files} - {"..", "__pycache__"}:
-        link = target / entry
-        if not link.is_symlink():
-            link.symlink_to(source / entry)
 
 
 @pytest.fixture(scope="session")
