@@ -48,7 +48,7 @@ def test_the_cdk_cli_makes_a_project_of_the_template(
     assert written.returncode == 0, written.stderr
     project = tmp_path / "project"
     project.mkdir()
-    init = [CDK, "init", "--unstable=init", "--generate-only", "--from-path", tmp_path / "template"]
+    init: list[str | Path] = [CDK, "init", "--unstable=init", "--generate-only", "--from-path", tmp_path / "template"]
     made = clean_environment.run(*init, cwd=project)
     assert made.returncode == 0, made.stderr
     template = tmp_path / "template" / "python"
