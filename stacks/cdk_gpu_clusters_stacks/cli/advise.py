@@ -13,12 +13,12 @@ from cdk_gpu_clusters.catalogue.regions import region as check_region
 from cdk_gpu_clusters_stacks.advice import Advice, advice_text, advise_serving, advise_training
 
 from . import complete, files, output
-from .group import new_app
+from .group import examples, new_app
 
 _Mode = Literal["pretrain", "finetune", "inference"]
 _Precision = Literal["fp16", "int8", "int4"]
 _SIZES = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
-_MOST_PARAMETERS = 10**15
+_LEAST_PARAMETERS, _MOST_PARAMETERS = 10**6, 10**15
 
 app = new_app()
 
@@ -30,12 +30,16 @@ def _parameters(text: str) -> int:
     number = 0 if match is None else int(Decimal(match[1]) * _SIZES[match[2]])
     if not 0 < number <= _MOST_PARAMETERS:
         raise typer.BadParameter(f"{text!r} is no number of parameters up to 1000T, such as 70B, 350M or 7e9")
+    if number < _LEAST_PARAMETERS:
+        raise typer.BadParameter(f"{text!r} is less than a million parameters; write {text.strip()}B for billions")
     return number
 
 
 @app.command(
-    epilog="Examples: gpu-clusters advise --model-parameters 70B --mode pretrain; "
-    "gpu-clusters advise --model-parameters 8B --mode inference --replicas 16 -o cluster.yaml"
+    epilog=examples(
+        "gpu-clusters advise --model-parameters 70B --mode pretrain",
+        "gpu-clusters advise --model-parameters 8B --mode inference --replicas 16 -o cluster.yaml",
+    )
 )
 def advise(
     parameters: Annotated[

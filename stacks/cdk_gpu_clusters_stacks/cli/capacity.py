@@ -18,7 +18,7 @@ from cdk_gpu_clusters.rules.capacity_checks import check_block_request, hours_of
 from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
 
 from . import complete, output
-from .group import new_app
+from .group import examples, new_app
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.offers import Ec2Clients
@@ -27,8 +27,10 @@ _SEARCH = "--type p5.48xlarge --count 16 --duration 14d"
 
 app = new_app(
     help="Capacity on offer: search, wait for and buy Capacity Blocks. Needs AWS credentials.\n\n"
-    f"Examples: gpu-clusters capacity search {_SEARCH} --regions us-east-1,us-west-2; "
-    f"gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1",
+    + examples(
+        f"gpu-clusters capacity search {_SEARCH} --regions us-east-1,us-west-2",
+        f"gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1",
+    ),
 )
 _Type = Annotated[str, typer.Option("--type", help="Instance type.", autocompletion=complete.instance_types)]
 _Count = Annotated[int, typer.Option("--count", min=1, help="Number of instances.")]
@@ -47,7 +49,7 @@ _End = Annotated[datetime | None, typer.Option("--ends-before", help=f"Latest en
 _Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
 
-@app.command(epilog=f"Example: gpu-clusters capacity search {_SEARCH}")
+@app.command(epilog=examples(f"gpu-clusters capacity search {_SEARCH}"))
 def search(
     type_name: _Type,
     count: _Count,
@@ -69,7 +71,7 @@ def search(
     output.leave(0 if market.blocks or market.zones else 1)
 
 
-@app.command(epilog=f"Example: gpu-clusters capacity watch {_SEARCH} --max-price 240000 --hours 48")
+@app.command(epilog=examples(f"gpu-clusters capacity watch {_SEARCH} --max-price 240000 --hours 48"))
 def watch(
     type_name: _Type,
     count: _Count,
@@ -108,8 +110,10 @@ def watch(
 
 
 @app.command(
-    epilog=f"Example: gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1. "
-    "The full price is charged at once, and a block cannot be cancelled."
+    epilog=examples(
+        f"gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1",
+        then="The full price is charged at once, and a block cannot be cancelled.",
+    )
 )
 def buy(
     offering: Annotated[str, typer.Argument(help="Id of the offering, as `search` shows it.")],

@@ -17,7 +17,7 @@ from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters_stacks.counting import count
 
 from . import complete, output
-from .group import new_app
+from .group import examples, new_app
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.lint import PlacedVerdict, Report
@@ -59,9 +59,12 @@ class Gate:
 
 
 @app.command(
-    epilog="Examples: gpu-clusters check cluster.yaml; gpu-clusters check cluster.yaml cdk.out; "
-    "gpu-clusters check --json - < cluster.yaml\n\n"
-    "Exit status: 0 no fault, 1 faults, 2 a file that cannot be read."
+    epilog=examples(
+        "gpu-clusters check cluster.yaml",
+        "gpu-clusters check cluster.yaml cdk.out",
+        "gpu-clusters check --json - < cluster.yaml",
+        then="Exit status: 0 no fault, 1 faults, 2 a file that cannot be read.",
+    )
 )
 def check(
     files: Annotated[

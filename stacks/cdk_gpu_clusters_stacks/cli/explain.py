@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from . import complete, output
-from .group import new_app
+from .group import examples, new_app
 
 #: Every rule of the library with title, area and source; `tools/write_rule_index.py` writes it.
 INDEX_FILE = Path(__file__).with_name("rules.json")
@@ -21,8 +21,11 @@ app = new_app()
 
 
 @app.command(
-    epilog="Examples: gpu-clusters explain GPU-EFA-001; gpu-clusters explain GPU-MIG (all rules of an area)\n\n"
-    "Exit status: 0; 2 for an id that no rule has."
+    epilog=examples(
+        "gpu-clusters explain GPU-EFA-001",
+        "gpu-clusters explain GPU-MIG",
+        then="Exit status: 0; 2 for an id that no rule has.",
+    )
 )
 def explain(
     rule: Annotated[

@@ -75,6 +75,14 @@ def new_app(**options: Any) -> typer.Typer:
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **options)
 
 
+def examples(*commands: str, then: str = "") -> str:
+    """The end of a command's help: examples, each in a line of its own that can be copied, and a paragraph."""
+    heading = "Example:" if len(commands) == 1 else "Examples:"
+    # A backspace keeps the line breaks of a paragraph.
+    lines = "\n".join(["\b", heading, *(f"  {command}" for command in commands)])
+    return f"{lines}\n\n{then}" if then else lines
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"gpu-clusters {__version__}")

@@ -19,7 +19,7 @@ from cdk_gpu_clusters.catalogue.regions import region as region_of
 from cdk_gpu_clusters.errors import ConfigError
 
 from . import complete, files, output
-from .group import new_app
+from .group import examples, new_app
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -51,8 +51,12 @@ class _Init(TyperCommand):
 
 @app.command(
     cls=_Init,
-    epilog="Examples: gpu-clusters init; gpu-clusters init --app my-cluster; gpu-clusters init --example p5-lustre; "
-    "gpu-clusters init --name llama --region us-east-1 --type p5.48xlarge --nodes 16 --capacity capacity-block",
+    epilog=examples(
+        "gpu-clusters init",
+        "gpu-clusters init --app my-cluster",
+        "gpu-clusters init --example p5-lustre",
+        "gpu-clusters init --name llama --type p5.48xlarge --nodes 16 --capacity capacity-block",
+    ),
 )
 def init(
     name: Annotated[str | None, typer.Option(help="Name of the cluster.")] = None,

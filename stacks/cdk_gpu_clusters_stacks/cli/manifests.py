@@ -9,16 +9,18 @@ import typer
 
 from . import files as written_files
 from . import output
-from .group import new_app
+from .group import examples, new_app
 from .output import ClusterFile, read
 
 app = new_app()
 
 
 @app.command(
-    epilog="Example: gpu-clusters manifests cluster.yaml -o manifests; sh manifests/install.sh\n\n"
-    "Exit status: 0; 1 if a file that you changed cannot be merged; 2 for a file that cannot be used, or files that "
-    "cannot be written."
+    epilog=examples(
+        "gpu-clusters manifests cluster.yaml -o manifests && sh manifests/install.sh",
+        then="Exit status: 0; 1 if a file that you changed cannot be merged; 2 for a file that cannot be used or "
+        "written.",
+    )
 )
 def manifests(
     file: ClusterFile,

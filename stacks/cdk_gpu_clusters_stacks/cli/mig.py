@@ -15,12 +15,14 @@ from cdk_gpu_clusters.rules.mig_packing import MigPacking, pack_mig
 from cdk_gpu_clusters_stacks.counting import count
 
 from . import complete, output
-from .group import new_app
+from .group import examples, new_app
 
 app = new_app(
     help="MIG profiles of a GPU, and layouts with the fewest GPUs.\n\n"
-    "Examples: gpu-clusters mig profiles p4d.24xlarge; "
-    'gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge',
+    + examples(
+        "gpu-clusters mig profiles p4d.24xlarge",
+        'gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge',
+    ),
 )
 _PROFILES = ("profile", "id", "memory GB", "compute slices", "memory slices", "most", "starts", "Kubernetes resource")
 #: What Slurm makes of 7g.40gb where the driver reports less than 39.5 GiB.
@@ -28,7 +30,7 @@ _LESS = "7g.39gb and not 7g.40gb"
 _NUMBERS = _PROFILES[1:6]
 
 
-@app.command(epilog="Example: gpu-clusters mig profiles A100-40GB")
+@app.command(epilog=examples("gpu-clusters mig profiles A100-40GB"))
 def profiles(
     gpu: Annotated[str, typer.Argument(help="Model such as A100-40GB, or an instance type with it.")],
     as_json: output.Json = False,
@@ -63,8 +65,10 @@ def profiles(
 
 
 @app.command(
-    epilog='Example: gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge. '
-    "Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf; `slurmd -G` shows how."
+    epilog=examples(
+        'gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge',
+        then="Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf; `slurmd -G` shows how.",
+    )
 )
 def pack(
     requests: Annotated[

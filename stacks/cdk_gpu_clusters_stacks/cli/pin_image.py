@@ -12,7 +12,7 @@ from cdk_gpu_clusters.rules.images import image_context_key
 from cdk_gpu_clusters_stacks.aws_session import NoSession
 
 from . import complete, files, output
-from .group import new_app
+from .group import examples, new_app
 
 CONTEXT_FILE = Path("cdk.context.json")
 
@@ -54,8 +54,11 @@ def _context(file: Path) -> dict[str, Any]:
 
 
 @app.command(
-    epilog="Example: gpu-clusters pin-image cluster.yaml; gpu-clusters pin-image --region us-east-1 "
-    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+    epilog=examples(
+        "gpu-clusters pin-image cluster.yaml",
+        "gpu-clusters pin-image --region us-east-1 /aws/service/deeplearning/ami/x86_64/"
+        "base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id",
+    )
 )
 def run(
     what: Annotated[

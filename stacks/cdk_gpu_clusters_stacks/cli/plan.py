@@ -8,15 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from . import output
-from .group import new_app
+from .group import examples, new_app
 from .output import ClusterFile, read
 
 app = new_app()
 
 
 @app.command(
-    epilog="Example: gpu-clusters plan cluster.yaml; gpu-clusters plan cluster.yaml --against deployed.yaml\n\n"
-    "Exit status: 0, or 1 if --against finds a change that would replace a store; 2 for a file that cannot be used."
+    epilog=examples(
+        "gpu-clusters plan cluster.yaml",
+        "gpu-clusters plan cluster.yaml --against deployed.yaml",
+        then="Exit status: 0, or 1 if --against finds a change that would replace a store; 2 for a file that cannot be "
+        "used.",
+    )
 )
 def plan(
     file: ClusterFile,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import output
-from .group import new_app
+from .group import examples, new_app
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.preflight import Preflight
@@ -19,7 +19,13 @@ _COLOURS = {"fail": "bold red", "cannot tell": "magenta", "warn": "yellow", "pas
 app = new_app()
 
 
-@app.command(epilog="Exit status: 0 no check failed, 1 a check failed, 2 unusable file or credentials.")
+@app.command(
+    epilog=examples(
+        "gpu-clusters preflight cluster.yaml",
+        "gpu-clusters preflight cluster.yaml --print-policy",
+        then="Exit status: 0 no check failed, 1 a check failed, 2 unusable file or credentials.",
+    )
+)
 def preflight(
     file: output.ClusterFile,
     profile: Annotated[
@@ -35,10 +41,7 @@ def preflight(
     ] = False,
     as_json: output.Json = False,
 ) -> None:
-    """Ask an AWS account whether it can take a cluster. Read-only.
-
-    Examples: gpu-clusters preflight cluster.yaml; gpu-clusters preflight cluster.yaml --print-policy
-    """
+    """Ask an AWS account whether it can take a cluster. Read-only."""
     spec = output.read(file, as_json=as_json)
     if region not in (None, spec.region):
         output.refuse(f"--region {region} is not the Region of {file}, which is {spec.region}")

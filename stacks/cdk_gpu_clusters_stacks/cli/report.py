@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from . import files, output
-from .group import new_app
+from .group import examples, new_app
 from .output import ClusterFile, read
 
 app = new_app()
 
 
-@app.command(epilog="Example: gpu-clusters report cluster.yaml -o report.html")
+@app.command(epilog=examples("gpu-clusters report cluster.yaml -o report.html"))
 def report(
     file: ClusterFile,
     page: Annotated[Path, typer.Option("--output", "-o", help="Page to write; - for standard output.")] = Path(

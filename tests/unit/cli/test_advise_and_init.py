@@ -165,6 +165,11 @@ def test_what_is_no_number_of_parameters_is_refused(size: str, capsys: pytest.Ca
     assert "is no number of parameters" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_number_without_its_letter_is_no_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", "--model-parameters", "70"]) == 2
+    assert "write 70B for billions" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("size", ["1e12", "1T", "1000B", "1E+12"])
 def test_one_number_of_parameters_is_written_in_many_ways(size: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["advise", "--model-parameters", size, "--json"])

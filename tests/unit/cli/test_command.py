@@ -94,3 +94,14 @@ def test_the_schema_is_a_json_schema(capsys: pytest.CaptureFixture[str]) -> None
     schema = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(schema)
     assert "region" in schema["properties"]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("jobs", "run")])
+def test_examples_are_in_lines_that_can_be_copied(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrapped text breaks at hyphens, also at those of options."""
+    assert main([name, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    _, *commands = lines[next(n for n, line in enumerate(lines) if line.strip() in ("Example:", "Examples:")) :]
+    shown = [line.strip() for line in commands[: commands.index("")] if line] if "" in commands else commands
+    assert shown
+    assert all(line.strip().startswith(f"gpu-clusters {name}") for line in shown)
