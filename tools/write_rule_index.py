@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from _pages import write_or_check
-from cdk_gpu_clusters_stacks.cli.explain import INDEX_FILE
+from cdk_gpu_clusters_stacks.cli.rule_index import INDEX_FILE
 from write_rules_page import AREAS, every_rule
 
 

@@ -27,6 +27,6 @@ def examples(incomplete: str) -> list[tuple[str, str]]:
 
 def rules(incomplete: str) -> list[tuple[str, str]]:
     """Rules whose ids begin like this, each with its title."""
-    from .explain import rule_index
+    from .rule_index import rule_index
 
     return [(one, facts["title"]) for one, facts in rule_index().items() if one.startswith(incomplete.upper())]

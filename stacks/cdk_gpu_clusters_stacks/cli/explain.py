@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from . import complete, output
 from .group import examples, new_app
-
-#: Every rule of the library with title, area and source; `tools/write_rule_index.py` writes it.
-INDEX_FILE = Path(__file__).with_name("rules.json")
+from .rule_index import rule_index
 
 app = new_app()
 
@@ -49,12 +45,6 @@ def explain(
         output.write_headed("".join(f"{line}\n" for line in _lines(found[wanted])))
     else:
         output.write_table(("rule", "asks for"), ((one, facts["title"]) for one, facts in found.items()))
-
-
-def rule_index() -> dict[str, dict[str, str]]:
-    """All rules by id, each with title, area and source."""
-    index: dict[str, dict[str, str]] = json.loads(INDEX_FILE.read_text("utf-8"))
-    return index
 
 
 def _rule(rule_id: str, facts: Mapping[str, str]) -> dict[str, Any]:

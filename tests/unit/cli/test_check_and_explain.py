@@ -13,7 +13,7 @@ import pytest
 
 from cdk_gpu_clusters._version import __version__
 from cdk_gpu_clusters.template_rules.registry import every_rule
-from cdk_gpu_clusters_stacks.cli.explain import rule_index
+from cdk_gpu_clusters_stacks.cli.rule_index import rule_index
 from cdk_gpu_clusters_stacks.cli.main import main
 from pages import README, blocks
 
