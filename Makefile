@@ -30,7 +30,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws fuzz lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-node bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws fuzz lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -108,9 +108,10 @@ snapshots: env ## rewrite the recorded templates and public API; review the diff
 pages: env ## rewrite the generated pages and schemas
 	@$(foreach writer,$(WRITERS),$(BIN)/python $(writer);)
 
-wheel: env ## build and check the sdist and the wheel in dist/
+wheel: env ## build and check the two distributions in dist/
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build
+	@cd distributions/cdk-gpu-clusters && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/dist
 	@$(BIN)/twine check --strict dist/*
 
 bench: env ## measure synthesis, imports and memory against baselines; write docs/performance.md (ARGS="--rounds 3")
@@ -118,6 +119,9 @@ bench: env ## measure synthesis, imports and memory against baselines; write doc
 
 bench-boot: env ## as root: measure the time that our stages add to a boot; write docs/performance.md (ARGS="--rounds 3")
 	@PYTHONPATH=tests/support $(BIN)/python benchmarks/boot.py --write $(ARGS)
+
+bench-install: env ## measure seconds and MB of an installation; write docs/performance.md
+	@$(BIN)/python benchmarks/install.py --write $(ARGS)
 
 bench-rules: env ## compare the template rules with cfn-lint; write docs/performance.md (ARGS="--rounds 3")
 	@PYTHONPATH=tests/support $(BIN)/python benchmarks/template_rules.py --write $(ARGS)
@@ -128,8 +132,8 @@ bench-node: env ## measure what the node software costs a quiet node; write docs
 UV_COMPILE = $(BIN)/uv pip compile --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
 EVERYWHERE = --universal --python-version 3.11
 lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
-	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml --extra cli --extra eks --extra live --extra nag --extra testing --group dev -o requirements/dev.txt
-	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
+	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml --extra cdk --extra eks --extra lint --extra live --extra nag --extra testing --group dev -o requirements/dev.txt
+	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml --extra cdk -c requirements/dev.txt -o requirements/runtime.txt
 	@$(UV_COMPILE) $(EVERYWHERE) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(UV_COMPILE) --python-version 3.9 requirements/python39.in -o requirements/python39.txt
 	@cd tools/cli && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund

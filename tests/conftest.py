@@ -13,6 +13,9 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 from tool_output import READ_SAMPLE, figures
 
+# The width of the terminal that tests are started from is none of theirs.
+os.environ.pop("COLUMNS", None)
+
 if TYPE_CHECKING:
     import aws_cdk as cdk
     from syrupy.assertion import SnapshotAssertion

@@ -181,7 +181,7 @@ def main() -> None:
         script = Path(__file__)
         python_key = digest(script, REQUIREMENTS / "dev.txt", REQUIREMENTS / "bootstrap.txt")
         make("Python packages (.venv)", VENV / "packages.stamp", python_key, install_python_packages)
-        project_key = digest(python_key, ROOT / "pyproject.toml")
+        project_key = digest(python_key, ROOT / "pyproject.toml", ROOT / "hatch_build.py")
         make("this project, editable", VENV / "project.stamp", project_key, install_project)
         node_key = digest(python_key, CLI / "package.json", CLI / "package-lock.json")
         make("Node programs (.tools)", TOOLS / "node.stamp", node_key, install_node_programs)

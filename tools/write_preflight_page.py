@@ -20,7 +20,7 @@ INTRODUCTION = """\
 # Can the account take it? `preflight`
 
 ```sh
-pip install "cdk-gpu-clusters[cli,live]"
+pip install "gpu-clusters[live]"
 gpu-clusters preflight cluster.yaml
 gpu-clusters preflight cluster.yaml --print-policy > policy.json   # what the caller must be allowed
 ```

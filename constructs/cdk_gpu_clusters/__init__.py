@@ -155,7 +155,12 @@ else:
 
         if name not in _EXPORTS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+        try:
+            return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+        except ModuleNotFoundError as fault:
+            if fault.name not in ("aws_cdk", "constructs", "jsii"):
+                raise
+            raise ImportError("constructs need CDK: pip install cdk-gpu-clusters") from None
 
 
 __all__ = [

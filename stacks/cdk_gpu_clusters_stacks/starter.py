@@ -59,9 +59,25 @@ class Starter:
         return self.availability_zone or self.zones[0]
 
     @property
+    def is_ultraserver(self) -> bool:
+        """Whether the nodes come as a block of UltraServers."""
+        of_block = self.capacity is StarterCapacity.CAPACITY_BLOCK
+        return of_block and bool(instance_type(self.instance_type).ultraservers)
+
+    @property
+    def zone_is_guessed(self) -> bool:
+        """Whether the zone must be that of a reservation, and was not given."""
+        reserved = (StarterCapacity.RESERVATION, StarterCapacity.CAPACITY_BLOCK)
+        return self.availability_zone is None and self.capacity in reserved
+
+    @property
     def zones(self) -> tuple[str, ...]:
         """Zones of the Region that are known to offer the type, by id; zone names where none is known."""
-        known = instance_type(self.instance_type).availability_zone_ids.get(self.region, ())
+        kind = instance_type(self.instance_type)
+        local = tuple(zone for zone in kind.capacity_block_local_zones if zone.startswith(f"{self.region}-"))
+        if self.is_ultraserver and local:
+            return local
+        known = kind.availability_zone_ids.get(self.region, ())
         return known if len(known) > 1 else (*known, f"{self.region}a", f"{self.region}b")[-2:]
 
 
@@ -79,7 +95,7 @@ def _lines(starter: Starter) -> Iterator[str]:
     yield "version: 1"
     yield f"name: {_scalar(starter.name)}"
     yield f"region: {_scalar(starter.region)}"
-    yield f"network: {{ {_network(starter)} }}"
+    yield f"network: {{ {_network(starter)} }}{_ZONE_MARK if starter.zone_is_guessed else ''}"
     if starter.lustre_gib:
         yield "data:"
         yield "  scratch: # outlives every fleet; add repositories to read from and write to S3"
@@ -88,6 +104,9 @@ def _lines(starter: Starter) -> Iterator[str]:
     yield "  fleets:"
     yield "    workers:" if starter.purpose is Purpose.TRAIN else "    servers:"
     yield from (f"      {line}" for line in _fleet(starter))
+
+
+_ZONE_MARK = " # CHANGE: the zone of your reservation or block"
 
 
 def _scalar(text: str) -> str:
@@ -105,7 +124,10 @@ def _network(starter: Starter) -> str:
 def _fleet(starter: Starter) -> Iterator[str]:
     yield f"instance_type: {starter.instance_type}"
     yield f"nodes: {starter.nodes}"
-    yield from _CAPACITY[starter.capacity]
+    if starter.is_ultraserver:
+        yield from (line.format(region=starter.region) for line in _ULTRASERVER)
+    else:
+        yield from _CAPACITY[starter.capacity]
     if starter.mig:
         yield f"mig: {_scalar(starter.mig)} # of each GPU, at every boot"
     if starter.lustre_gib:
@@ -116,9 +138,7 @@ def _fleet(starter: Starter) -> Iterator[str]:
 
 #: The lines of each kind of capacity.
 _CAPACITY = {
-    StarterCapacity.ON_DEMAND: (
-        "# on-demand; large GPU types are rarely available so: see spot, reservation, capacity_block",
-    ),
+    StarterCapacity.ON_DEMAND: ("# on demand; large GPU types are rarely available this way",),
     StarterCapacity.SPOT: ("capacity: { spot: {} } # EC2 can take a node with two minutes' notice",),
     StarterCapacity.RESERVATION: (
         "capacity: { reservation: cr-0123456789abcdef0 } # CHANGE: your reservation, in this zone",
@@ -130,6 +150,14 @@ _CAPACITY = {
         "  ends_at: 2030-01-15T11:30Z # CHANGE",
     ),
 }
+
+
+_ULTRASERVER = (
+    "capacity:",
+    "  ultraserver_block: arn:aws:resource-groups:{region}:111122223333:group/my-block # CHANGE: your resource group",
+    "  starts_at: 2030-01-01T11:30Z # CHANGE",
+    "  ends_at: 2030-01-15T11:30Z # CHANGE",
+)
 
 
 def _server(starter: Starter) -> Iterator[str]:

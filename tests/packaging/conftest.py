@@ -1,4 +1,4 @@
-"""A clean environment that holds the built wheel, its locked dependencies, and nothing else."""
+"""Clean environments that hold the built wheels, their locked dependencies, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import distribution, requires
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from distributions import distributions_of, link_distribution
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -49,68 +50,57 @@ def site_packages(folder: Path) -> Path:
 def locked_runtime() -> list[str]:
     """Names of the distributions that the library needs at run time, from the lock file."""
     lines = (REPOSITORY / "requirements" / "runtime.txt").read_text(encoding="utf-8").splitlines()
-    return [line.partition("==")[0] for line in lines if "==" in line and not line.startswith((" ", "#"))]
-
-
-def distributions_of(extra: str) -> set[str]:
-    """Names of the distributions that an extra of this project brings, with all that they need."""
-    found: set[str] = set()
-    wanted = [
-        Requirement(line)
-        for line in requires("cdk-gpu-clusters") or []
-        if (marker := Requirement(line).marker) is not None and marker.evaluate({"extra": extra})
-    ]
-    while wanted:
-        one = wanted.pop()
-        if one.name.lower() not in found and (one.marker is None or one.marker.evaluate({"extra": extra})):
-            found.add(one.name.lower())
-            needs = [Requirement(line) for line in requires(one.name) or []]
-            wanted += [need for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
-    return found
-
-
-def link_distribution(name: str, target: Path) -> None:
-    """Make an installed distribution importable from another site-packages, without copying 400 MB."""
-    found = distribution(name)
-    assert found.files, f"{name} has no list of files"
-    source = Path(str(found.locate_file("")))
-    for entry in {file.parts[0] for file in found.files} - {"..", "__pycache__"}:
-        link = target / entry
-        if not link.is_symlink():
-            link.symlink_to(source / entry)
+    pinned = [Requirement(line.rstrip(" \\")) for line in lines if "==" in line and not line.startswith((" ", "#"))]
+    return [one.name for one in pinned if one.marker is None or one.marker.evaluate()]
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as a release would build it: by way of the sdist."""
+    """The wheel `gpu-clusters` as a release would build it: by way of the sdist."""
     folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t"]
-    subprocess.run([*build, "sdist"], cwd=REPOSITORY, check=True, capture_output=True)
+    subprocess.run([*_build(folder), "sdist"], cwd=REPOSITORY, check=True, capture_output=True)
     (archive,) = folder.glob("*.tar.gz")
     subprocess.run(["tar", "-xzf", str(archive)], cwd=folder, check=True)
     source = folder / archive.name.removesuffix(".tar.gz")
-    subprocess.run([*build, "wheel"], cwd=source, check=True, capture_output=True)
+    subprocess.run([*_build(folder), "wheel"], cwd=source, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
 
 
 @pytest.fixture(scope="session")
-def clean_environment(wheel: Path) -> Iterator[CleanEnvironment]:
-    """The wheel installed with exactly its locked dependencies.
+def cdk_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel `cdk-gpu-clusters`."""
+    folder = tmp_path_factory.mktemp("cdk-dist")
+    source = REPOSITORY / "distributions" / "cdk-gpu-clusters"
+    subprocess.run([*_build(folder), "wheel"], cwd=source, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def _build(folder: Path) -> list[str]:
+    return [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t"]
+
+
+@pytest.fixture(scope="session")
+def clean_environment(wheel: Path, cdk_wheel: Path) -> Iterator[CleanEnvironment]:
+    """Both wheels, as `pip install cdk-gpu-clusters` installs them, with exactly their locked dependencies.
 
     The folder is always the same, so that mypy's cache of aws_cdk serves from run to run. Processes of one run share it;
     a run with another wheel waits until they have ended.
     """
     folder = REPOSITORY / "build" / "clean-environment"
     folder.parent.mkdir(exist_ok=True)
-    stamp, wanted = folder.with_suffix(".stamp"), digest_of(wheel, REPOSITORY / "requirements" / "runtime.txt")
+    stamp, wanted = (
+        folder.with_suffix(".stamp"),
+        digest_of(wheel, cdk_wheel, REPOSITORY / "requirements" / "runtime.txt"),
+    )
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         if not is_stamped(stamp, wanted):
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not is_stamped(stamp, wanted):
                 stamp.unlink(missing_ok=True)
-                install_wheel(wheel, folder)
+                install_wheels(folder, locked_runtime(), wheel, cdk_wheel)
                 stamp.write_text(wanted, encoding="utf-8")
             fcntl.flock(lock, fcntl.LOCK_SH)
         yield CleanEnvironment(folder=folder)
@@ -128,20 +118,20 @@ def is_stamped(stamp: Path, wanted: str) -> bool:
 
 @pytest.fixture(scope="session")
 def command_environment(wheel: Path) -> CleanEnvironment:
-    """The wheel installed with its extra `[cli]`."""
+    """The wheel `gpu-clusters` alone, as `pip install gpu-clusters` installs it."""
     folder = REPOSITORY / "build" / "command-environment"
-    install_wheel(wheel, folder, extra="cli")
+    install_wheels(folder, distributions_of("gpu-clusters"), wheel)
     return CleanEnvironment(folder=folder)
 
 
-def install_wheel(wheel: Path, folder: Path, *, extra: str = "") -> None:
-    """Make a virtual environment with the wheel and what it needs, and nothing else."""
+def install_wheels(folder: Path, needs: Iterable[str], *wheels: Path) -> None:
+    """Make a virtual environment with the wheels and what they need, and nothing else."""
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=False, symlinks=True)
-    for name in {*locked_runtime(), *(distributions_of(extra) if extra else ())}:
+    for name in needs:
         link_distribution(name, site_packages(folder))
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    install = [*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)]
+    install = [*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", *map(str, wheels)]
     subprocess.run(install, check=True, capture_output=True)
-    # The wheel's own list of dependencies must be satisfied by what was linked.
+    # The wheels' own lists of dependencies must be satisfied by what was linked.
     subprocess.run([*pip, "check"], check=True, capture_output=True)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from cdk_gpu_clusters._version import REPOSITORY_URL, __version__
+from distributions import distributions_of
 from pages import README, blocks
 
 if TYPE_CHECKING:
@@ -44,12 +49,17 @@ def test_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
 
 
 def test_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
-    """Data, scripts and schemas too; no bytecode."""
+    """Data, scripts and schemas, and the examples; no bytecode."""
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     wanted = {
         path.relative_to(REPOSITORY / root).as_posix()
         for root, package in ROOTS.items()
         for path in (REPOSITORY / root / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    wanted |= {
+        f"cdk_gpu_clusters_stacks/{path.relative_to(REPOSITORY).as_posix()}"
+        for path in (REPOSITORY / "examples").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert held == wanted
@@ -84,9 +94,51 @@ def test_readme_cluster_file_synthesizes(clean_environment: CleanEnvironment, tm
     assert "AWS::AutoScaling::AutoScalingGroup" in types_in(tmp_path / "cdk.out")
 
 
-def test_the_command_runs_from_the_wheel_with_its_extra(
-    command_environment: CleanEnvironment, clean_environment: CleanEnvironment, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", ["wheel", "cdk_wheel"])
+def test_what_pypi_shows_has_no_relative_link(name: str, request: pytest.FixtureRequest) -> None:
+    metadata = metadata_of(request.getfixturevalue(name))
+    text = metadata.get_payload()
+    assert isinstance(text, str)
+    targets = re.findall(r"\]\(([^)\s]+)", text) + re.findall(r"(?:src|href|srcset)=\"([^\"]+)", text)
+    assert len(targets) > 20
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
+    # Every link to a file of the repository leads to one, of the released version.
+    prefix = re.compile(rf"{re.escape(REPOSITORY_URL)}/blob/v{re.escape(__version__)}/([^#]+)")
+    files = [found[1] for target in targets if (found := prefix.match(target))]
+    assert files
+    assert [file for file in files if not (REPOSITORY / file).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["wheel", "cdk_wheel"])
+def test_the_links_beside_the_package_are_those_of_the_repository(name: str, request: pytest.FixtureRequest) -> None:
+    urls = dict(line.split(", ", 1) for line in metadata_of(request.getfixturevalue(name)).get_all("Project-URL", []))
+    assert set(urls) == {"Repository", "Documentation", "Changelog", "Issues"}
+    assert urls["Repository"] == REPOSITORY_URL
+
+
+def test_the_distribution_with_cdk_has_no_modules_and_the_same_version(cdk_wheel: Path, wheel: Path) -> None:
+    names = zipfile.ZipFile(cdk_wheel).namelist()
+    assert {name.partition("/")[0] for name in names} == {f"cdk_gpu_clusters-{__version__}.dist-info"}
+    needs = metadata_of(cdk_wheel).get_all("Requires-Dist", [])
+    assert needs[0] == f"gpu-clusters[cdk]=={__version__}"
+    extras = set(metadata_of(wheel).get_all("Provides-Extra", [])) - {"cdk"}
+    assert set(metadata_of(cdk_wheel).get_all("Provides-Extra", [])) == extras
+    assert needs[1:] == [f"gpu-clusters[{extra}]=={__version__}; extra == '{extra}'" for extra in sorted(extras)]
+
+
+def test_the_command_alone_brings_neither_cdk_nor_boto3() -> None:
+    brought = distributions_of("gpu-clusters")
+    assert {"typer", "rich", "pyyaml", "pydantic"} <= brought
+    assert brought.isdisjoint({"aws-cdk-lib", "constructs", "jsii", "boto3", "botocore", "cfn-lint"})
+
+
+def metadata_of(built: Path) -> Message:
+    archive = zipfile.ZipFile(built)
+    (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    return message_from_string(archive.read(name).decode("utf-8"))
+
+
+def test_the_command_runs_from_the_wheel_without_cdk(command_environment: CleanEnvironment, tmp_path: Path) -> None:
     nodes = {
         "Type": "AWS::EC2::LaunchTemplate",
         "Properties": {"LaunchTemplateData": {"InstanceType": "p5.49xlarge"}},
@@ -107,9 +159,14 @@ def test_the_command_runs_from_the_wheel_with_its_extra(
     assert (tmp_path / "report.html").stat().st_size > 10_000
     live = command_environment.run(command, "preflight", "cluster.yaml", cwd=tmp_path)
     assert live.returncode == 2
-    assert "[cli,live]" in live.stderr
+    assert "pip install 'gpu-clusters[live]'" in live.stderr
+    example_listed = command_environment.run(command, "init", "--example", cwd=tmp_path)
+    assert "p5-lustre" in example_listed.stdout
+    project = command_environment.run(command, "init", "--app", "new", "--example", "p5-lustre", cwd=tmp_path)
+    assert project.returncode == 0, project.stderr
+    assert json.loads((tmp_path / "new" / "cdk.json").read_text())["context"]
 
-    bare = clean_environment.folder / "bin" / "gpu-clusters"
-    without = clean_environment.run(bare, "lint", "nodes.json", cwd=tmp_path)
-    assert without.returncode == 2
-    assert without.stderr == "gpu-clusters needs typer: pip install 'cdk-gpu-clusters[cli]'\n"
+    construct = command_environment.run(
+        command_environment.python, "-c", "from cdk_gpu_clusters import GpuFleet", cwd=tmp_path
+    )
+    assert construct.stderr.splitlines()[-1].endswith("constructs need CDK: pip install cdk-gpu-clusters")

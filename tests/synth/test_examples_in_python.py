@@ -59,11 +59,11 @@ def test_every_example_of_an_own_app_is_run() -> None:
 
 def test_what_the_cookbook_says_of_existing_things_runs(app_factory: Any) -> None:
     (existing,) = blocks(COOKBOOK, "python")
-    env = cdk.Environment(account="123456789012", region="us-east-1")
     names: dict[str, Any] = {
         **{name: getattr(cdk_gpu_clusters, name) for name in cdk_gpu_clusters.__all__},
+        "app": app_factory(),
+        "cdk": cdk,
         "ec2": ec2,
-        "stack": cdk.Stack(app_factory(), "Cookbook", env=env),
     }
     exec(existing, names)  # noqa: S102
     made = cdk_gpu_clusters.GpuFleet(

@@ -161,10 +161,8 @@ def read_text(text: str) -> Document:
 
 
 def _read_yaml(text: str) -> Document:
-    try:
-        from cdk_gpu_clusters.template_rules.yaml_text import read_yaml_text  # only YAML pays for its parser
-    except ImportError:
-        raise UnusableTemplate("YAML templates need PyYAML: pip install 'cdk-gpu-clusters[cli]'") from None
+    from cdk_gpu_clusters.template_rules.yaml_text import read_yaml_text  # only YAML pays for its parser
+
     return read_yaml_text(text)
 
 

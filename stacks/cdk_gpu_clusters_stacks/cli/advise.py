@@ -12,8 +12,8 @@ import typer
 from cdk_gpu_clusters.catalogue.regions import region as check_region
 from cdk_gpu_clusters_stacks.advice import Advice, advice_text, advise_serving, advise_training
 
-from . import output
-from .group import new_app
+from . import complete, files, output
+from .group import examples, new_app
 
 _Mode = Literal["pretrain", "finetune", "inference"]
 _Precision = Literal["fp16", "int8", "int4"]
@@ -36,8 +36,10 @@ def _parameters(text: str) -> int:
 
 
 @app.command(
-    epilog="Examples: gpu-clusters advise --model-parameters 70B --mode pretrain; "
-    "gpu-clusters advise --model-parameters 8B --mode inference --replicas 16 -o cluster.yaml"
+    epilog=examples(
+        "gpu-clusters advise --model-parameters 70B --mode pretrain",
+        "gpu-clusters advise --model-parameters 8B --mode inference --replicas 16 -o cluster.yaml",
+    )
 )
 def advise(
     parameters: Annotated[
@@ -48,8 +50,13 @@ def advise(
     model: Annotated[
         str | None, typer.Option(help="Published model with its shape. Default: the nearest in size.")
     ] = None,
-    region: Annotated[str, typer.Option(help="Region, for prices and offers.")] = "us-east-1",
-    type_name: Annotated[str | None, typer.Option("--type", help="Look at this instance type only.")] = None,
+    region: Annotated[
+        str, typer.Option(help="Region, for prices and offers.", autocompletion=complete.regions)
+    ] = "us-east-1",
+    type_name: Annotated[
+        str | None,
+        typer.Option("--type", help="Look at this instance type only.", autocompletion=complete.instance_types),
+    ] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Look at this number of nodes only.")] = None,
     sequence_length: Annotated[int, typer.Option(min=1, help="Tokens of a sequence or a request.")] = 4096,
     global_batch: Annotated[int, typer.Option(min=1, help="Training: sequences of one step, over all GPUs.")] = 1024,
@@ -63,7 +70,7 @@ def advise(
     replicas: Annotated[int, typer.Option(min=1, help="Inference: copies of the model.")] = 1,
     reserve: Annotated[float, typer.Option(min=0, max=0.9, help="Part of a GPU's memory that is left free.")] = 0.1,
     file: Annotated[Path | None, typer.Option("--output", "-o", help="Write a cluster file for the first row.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
+    force: files.Force = False,
     as_json: output.Json = False,
 ) -> None:
     """Say how much memory a model takes, and which nodes hold it: an estimate, with its arithmetic."""
@@ -97,7 +104,7 @@ def advise(
             reserve=reserve,
         )
     if as_json:
-        output.write_json(output.as_json(advice))
+        output.write_document(output.as_json(advice))
     else:
         output.write(advice_text(advice))
         _write_table(advice)

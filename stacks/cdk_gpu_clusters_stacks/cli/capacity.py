@@ -17,8 +17,8 @@ from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.rules.capacity_checks import check_block_request, hours_of
 from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
 
-from . import output
-from .group import new_app
+from . import complete, output
+from .group import examples, new_app
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.offers import Ec2Clients
@@ -27,15 +27,21 @@ _SEARCH = "--type p5.48xlarge --count 16 --duration 14d"
 
 app = new_app(
     help="Capacity on offer: search, wait for and buy Capacity Blocks. Needs AWS credentials.\n\n"
-    f"Examples: gpu-clusters capacity search {_SEARCH} --regions us-east-1,us-west-2; "
-    f"gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1",
+    + examples(
+        f"gpu-clusters capacity search {_SEARCH} --regions us-east-1,us-west-2",
+        f"gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1",
+    ),
 )
-_Type = Annotated[str, typer.Option("--type", help="Instance type.")]
+_Type = Annotated[str, typer.Option("--type", help="Instance type.", autocompletion=complete.instance_types)]
 _Count = Annotated[int, typer.Option("--count", min=1, help="Number of instances.")]
 _Duration = Annotated[str, typer.Option("--duration", metavar="DURATION", help="Such as 14d, 4w or 24h.")]
 _Regions = Annotated[
     str | None,
-    typer.Option("--regions", help="With commas between. Default: all that the catalogue knows for the type."),
+    typer.Option(
+        "--regions",
+        help="With commas between. Default: all that the catalogue knows for the type.",
+        autocompletion=complete.regions,
+    ),
 ]
 _UTC = "in UTC where no offset is written"
 _Start = Annotated[datetime | None, typer.Option("--starts-after", help=f"Earliest start of a block, {_UTC}.")]
@@ -43,7 +49,7 @@ _End = Annotated[datetime | None, typer.Option("--ends-before", help=f"Latest en
 _Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
 
-@app.command(epilog=f"Example: gpu-clusters capacity search {_SEARCH}")
+@app.command(epilog=examples(f"gpu-clusters capacity search {_SEARCH}"))
 def search(
     type_name: _Type,
     count: _Count,
@@ -56,15 +62,16 @@ def search(
 ) -> None:
     """Show Capacity Blocks, on-demand zones and spot prices of many Regions side by side."""
     request = _request(type_name, count, duration, starts_after, ends_before)
-    market = _market(request, _regions(request, regions), _clients(profile))
+    asked = _regions(request, regions)
+    market = _market(request, asked, _clients(profile, asked))
     if as_json:
-        output.write_json(output.as_json(market))
+        output.write_document(output.as_json(market))
     else:
         write_market(market)
     output.leave(0 if market.blocks or market.zones else 1)
 
 
-@app.command(epilog=f"Example: gpu-clusters capacity watch {_SEARCH} --max-price 240000 --hours 48")
+@app.command(epilog=examples(f"gpu-clusters capacity watch {_SEARCH} --max-price 240000 --hours 48"))
 def watch(
     type_name: _Type,
     count: _Count,
@@ -84,7 +91,8 @@ def watch(
 
     request = _request(type_name, count, duration, starts_after, ends_before)
     limit = None if max_price is None else _price(max_price)
-    asked, clients = _regions(request, regions), _clients(profile)
+    asked = _regions(request, regions)
+    clients = _clients(profile, asked)
 
     def look() -> Market:
         return _market(request, asked, clients)
@@ -102,8 +110,10 @@ def watch(
 
 
 @app.command(
-    epilog=f"Example: gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1. "
-    "The full price is charged at once, and a block cannot be cancelled."
+    epilog=examples(
+        f"gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1",
+        then="The full price is charged at once, and a block cannot be cancelled.",
+    )
 )
 def buy(
     offering: Annotated[str, typer.Argument(help="Id of the offering, as `search` shows it.")],
@@ -128,7 +138,7 @@ def buy(
     (region, *more) = _regions(request, regions)
     if more:
         output.refuse("capacity buy: give the one Region of the offering")
-    clients = _clients(profile)
+    clients = _clients(profile, [region])
     with _refusals():
         blocks, problems = blocks_in(request, region, clients)
     offer = next((one for one in blocks if one.id == offering), None)
@@ -142,7 +152,7 @@ def buy(
         output.stop(f"it costs {offer.price} {offer.currency}, which is not within {limit} {PRICE_CURRENCY}")
     if not yes:
         _confirm(offer)
-    reservations = _buy(offer, _clients(profile, attempts=1), name)
+    reservations = _buy(offer, _clients(profile, [region], attempts=1), name)
     for one in reservations:
         output.write(f"bought {one.get('CapacityReservationId')} ({one.get('State')})\n", stderr=True)
     if faults := faults_of_purchase(offer, reservations):
@@ -220,18 +230,16 @@ def _regions(request: CapacityRequest, text: str | None) -> list[str]:
     return found
 
 
-def _clients(profile: str | None, *, attempts: int = 6) -> Ec2Clients:
-    try:
-        import boto3
-        from botocore.exceptions import BotoCoreError
-    except ModuleNotFoundError:
-        output.refuse("this asks an AWS account: pip install 'cdk-gpu-clusters[cli,live]'")
+def _clients(profile: str | None, regions: Sequence[str], *, attempts: int = 6) -> Ec2Clients:
+    from cdk_gpu_clusters_stacks.aws_session import NoSession, open_session, require_answer
     from cdk_gpu_clusters_stacks.offers import ec2_clients
 
     try:
-        return ec2_clients(boto3.Session(profile_name=profile), attempts=attempts)
-    except BotoCoreError as error:
-        output.refuse(f"capacity: {error}")
+        session = open_session(profile)
+        require_answer(session, regions)
+    except NoSession as fault:
+        output.refuse(f"capacity: {fault}")
+    return ec2_clients(session, attempts=attempts)
 
 
 @contextmanager

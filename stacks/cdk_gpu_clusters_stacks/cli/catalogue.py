@@ -11,8 +11,8 @@ from cdk_gpu_clusters.catalogue.instances import InstanceType, instance_type, in
 from cdk_gpu_clusters.catalogue.prices import newest_price
 from cdk_gpu_clusters.catalogue.regions import region as check_region
 
-from . import output
-from .group import new_app
+from . import complete, output
+from .group import examples, new_app
 
 UNKNOWN = "unknown"
 _MIB_PER_GIB = 1024
@@ -20,7 +20,7 @@ _EXAMPLES = "gpu-clusters catalogue compare p5.48xlarge p5en.48xlarge"
 
 app = new_app(
     help="Instance types: list, filter and compare them.\n\n"
-    f"Examples: gpu-clusters catalogue list --efa --mig --region us-east-1; {_EXAMPLES}",
+    + examples("gpu-clusters catalogue list --efa --mig --region us-east-1", _EXAMPLES),
 )
 
 
@@ -78,7 +78,7 @@ _ROWS: dict[str, Callable[[InstanceType], str]] = {
 _Region = Annotated[str | None, typer.Option(help="Only types offered there, with its on-demand price.")]
 
 
-@app.command("list", epilog="Example: gpu-clusters catalogue list --efa --mig --region us-east-1")
+@app.command("list", epilog=examples("gpu-clusters catalogue list --efa --mig --region us-east-1"))
 def list_types(
     family: Annotated[str | None, typer.Option(help="Only this family, such as p5.")] = None,
     gpu: Annotated[str | None, typer.Option(help="Only with this accelerator, such as H100.")] = None,
@@ -114,7 +114,7 @@ def list_types(
 
     found = [one for one in instance_types().values() if wanted(one)]
     if as_json:
-        output.write_json({"instance_types": [_record(one, region) for one in found]})
+        output.write_document({"instance_types": [_record(one, region) for one in found]})
         return
     if not found:
         output.stop("no instance type of the catalogue is like this")
@@ -139,9 +139,11 @@ def list_types(
     )
 
 
-@app.command(epilog=f"Example: {_EXAMPLES}")
+@app.command(epilog=examples(_EXAMPLES))
 def compare(
-    types: Annotated[list[str], typer.Argument(metavar="TYPE...", help="Instance types.")],
+    types: Annotated[
+        list[str], typer.Argument(metavar="TYPE...", help="Instance types.", autocompletion=complete.instance_types)
+    ],
     region: _Region = None,
     sources: Annotated[bool, typer.Option("--sources", help="Say where the numbers come from.")] = False,
     as_json: output.Json = False,
@@ -151,7 +153,7 @@ def compare(
     if region is not None:
         check_region(region)
     if as_json:
-        output.write_json({"instance_types": [_record(one, region) for one in found]})
+        output.write_document({"instance_types": [_record(one, region) for one in found]})
         return
     rows = [[name, *map(read, found)] for name, read in _ROWS.items()]
     if region is not None:

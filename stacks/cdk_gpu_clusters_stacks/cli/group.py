@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,9 @@ COMMANDS = {
     "advise": "Say how much memory a model takes, and which nodes hold it.",
     "capacity": "Search, wait for and buy Capacity Blocks.",
     "catalogue": "List, filter and compare instance types.",
-    "init": "Write a first cluster file, from flags or questions.",
+    "check": "Check cluster files and templates: one gate for all rules.",
+    "explain": "Explain a rule by its id.",
+    "init": "Write a first cluster file or a CDK project.",
     "jobs": "List, follow and stop the jobs of a fleet.",
     "lint": "Look at CloudFormation templates with the GPU rules.",
     "manifests": "Write what a cluster on EKS needs inside Kubernetes.",
@@ -44,7 +47,10 @@ class LazyGroup(TyperGroup):
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
-        """The sub-command that the arguments name, loaded."""
+        """The sub-command that the arguments name, loaded; a wrong name proposes the nearest."""
+        near = get_close_matches(args[0], COMMANDS, n=1) if args and args[0] not in COMMANDS else ()
+        if near:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and _load(command.name or ""), rest
 
@@ -53,12 +59,28 @@ def _load(name: str) -> Any:
     module = import_module(f"{__package__}.{name.replace('-', '_')}")
     command = typer.main.get_command(module.app)
     command.name, command.short_help = name, COMMANDS[name]
+    _know_short_help(command)
     return command
+
+
+def _know_short_help(command: Any) -> None:
+    """Let a command and its own sub-commands take `-h` as `--help`."""
+    command.context_settings["help_option_names"] = ["-h", "--help"]
+    for one in getattr(command, "commands", {}).values():
+        _know_short_help(one)
 
 
 def new_app(**options: Any) -> typer.Typer:
     """A sub-command's `app`: plain help, plain errors; `typer.Typer`'s own options."""
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **options)
+
+
+def examples(*commands: str, then: str = "") -> str:
+    """The end of a command's help: examples, each in a line of its own that can be copied, and a paragraph."""
+    heading = "Example:" if len(commands) == 1 else "Examples:"
+    # A backspace keeps the line breaks of a paragraph.
+    lines = "\n".join(["\b", heading, *(f"  {command}" for command in commands)])
+    return f"{lines}\n\n{then}" if then else lines
 
 
 def _version(wanted: bool) -> None:
@@ -80,4 +102,6 @@ def build_group() -> Command:
     def _root(version: _Version = False) -> None:
         del version
 
-    return typer.main.get_command(app)
+    group = typer.main.get_command(app)
+    _know_short_help(group)
+    return group

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.template_rules.reports import FORMATS
 from cdk_gpu_clusters.template_rules.rule import TemplateRule
 
 from . import output
-from .group import new_app
+from .group import examples, new_app
 
 _Format = Literal["human", "json", "sarif", "junit"]
 _Least = Literal["error", "warning", "info"]
@@ -26,7 +26,13 @@ _IDS = "rules whose ids start with it; several with commas, or again."
 app = new_app()
 
 
-@app.command(epilog="Exit status: 0 no findings, 1 findings, 2 unusable input.")
+@app.command(
+    epilog=examples(
+        "gpu-clusters lint template.yaml",
+        "gpu-clusters lint --format sarif cdk.out > findings.sarif",
+        then="Exit status: 0 no findings, 1 findings, 2 unusable input.",
+    )
+)
 def lint(
     paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Template (JSON or YAML), or cdk.out folder.")],
     form: Annotated[_Format, typer.Option("--format", help="Form of the report.")] = "human",
@@ -43,10 +49,7 @@ def lint(
     fail_on: Annotated[_Least, typer.Option(help="Least severity of a finding that makes the exit status 1.")] = "info",
     strict: Annotated[bool, typer.Option("--strict", help="What is undecidable makes the exit status 1, too.")] = False,
 ) -> None:
-    """Look at CloudFormation templates with the GPU rules.
-
-    Examples: gpu-clusters lint template.yaml; gpu-clusters lint --format sarif cdk.out > findings.sarif
-    """
+    """Look at CloudFormation templates with the GPU rules."""
     rules = _rules(select, ignore)
     accepted = _acknowledgements(acknowledgements)
     report = lint_files(paths, rules, acknowledgements=accepted, region=region)

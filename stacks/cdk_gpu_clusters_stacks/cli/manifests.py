@@ -7,47 +7,61 @@ from typing import Annotated
 
 import typer
 
+from . import files as written_files
 from . import output
-from .group import new_app
+from .group import examples, new_app
 from .output import ClusterFile, read
 
 app = new_app()
 
-_EXECUTABLE = 0o755
-
 
 @app.command(
-    epilog="Example: gpu-clusters manifests cluster.yaml -o manifests; sh manifests/install.sh\n\n"
-    "Exit status: 0; 2 for a file that cannot be used, or files that cannot be written."
+    epilog=examples(
+        "gpu-clusters manifests cluster.yaml -o manifests && sh manifests/install.sh",
+        then="Exit status: 0; 1 if a file that you changed cannot be merged; 2 for a file that cannot be used or "
+        "written.",
+    )
 )
 def manifests(
     file: ClusterFile,
     folder: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder to write; its other files stay.")
     ] = Path("manifests"),
+    force: written_files.Force = False,
     json: output.Json = False,
 ) -> None:
     """Write values of charts, queues, volumes, and jobs and model servers for every fleet of a cluster on EKS.
 
     Nothing is looked up in an account, and nothing is applied: `install.sh` does that, and asks CloudFormation for the
-    file systems that the cluster file makes. Jobs are written for you to start.
+    file systems that the cluster file makes. Jobs are written for you to start. A second run keeps what you changed.
     """
     from cdk_gpu_clusters_stacks.manifests import cluster_manifests
 
-    cluster = read(file)
+    cluster = read(file, as_json=json)
     if cluster.orchestrator != "eks":
         output.refuse(f"{file}: orchestrator is {cluster.orchestrator}; only a cluster on eks has manifests")
     files = cluster_manifests(cluster)
     if json:
         output.write_json(files)
         return
-    try:
-        for path, text in files.items():
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
-            if text.startswith("#!"):
-                target.chmod(_EXECUTABLE)
-    except OSError as fault:
-        output.refuse(f"cannot write {fault.filename}: {fault.strerror}")
-    output.write("".join(f"{folder / path}\n" for path in files))
+    made = written_files.write_folder(folder, files, force=force)
+    _tell(folder, made)
+    if made.conflicts:
+        output.leave(1)
+
+
+def _tell(folder: Path, made: written_files.Changes) -> None:
+    output.write("".join(f"{folder / path}\n" for path in made.written))
+    for paths, what in (
+        (made.merged, "has your changes and the new ones"),
+        (made.kept, "stays as you changed it"),
+        (made.left, "belongs to nothing in the cluster file any more; delete it if you do not need it"),
+    ):
+        output.write("".join(f"{folder / path}: {what}\n" for path in paths))
+    for path in made.conflicts:
+        new = folder / f"{path}.new"
+        output.write(
+            f"{folder / path}: stays as you changed it; the new text changes the same lines. Take what you need from "
+            f"{new}, then delete that file\n",
+            stderr=True,
+        )

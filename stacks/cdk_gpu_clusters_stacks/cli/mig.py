@@ -14,13 +14,15 @@ from cdk_gpu_clusters.rules.mig import MigPlan
 from cdk_gpu_clusters.rules.mig_packing import MigPacking, pack_mig
 from cdk_gpu_clusters_stacks.counting import count
 
-from . import output
-from .group import new_app
+from . import complete, output
+from .group import examples, new_app
 
 app = new_app(
     help="MIG profiles of a GPU, and layouts with the fewest GPUs.\n\n"
-    "Examples: gpu-clusters mig profiles p4d.24xlarge; "
-    'gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge',
+    + examples(
+        "gpu-clusters mig profiles p4d.24xlarge",
+        'gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge',
+    ),
 )
 _PROFILES = ("profile", "id", "memory GB", "compute slices", "memory slices", "most", "starts", "Kubernetes resource")
 #: What Slurm makes of 7g.40gb where the driver reports less than 39.5 GiB.
@@ -28,7 +30,7 @@ _LESS = "7g.39gb and not 7g.40gb"
 _NUMBERS = _PROFILES[1:6]
 
 
-@app.command(epilog="Example: gpu-clusters mig profiles A100-40GB")
+@app.command(epilog=examples("gpu-clusters mig profiles A100-40GB"))
 def profiles(
     gpu: Annotated[str, typer.Argument(help="Model such as A100-40GB, or an instance type with it.")],
     as_json: output.Json = False,
@@ -36,7 +38,7 @@ def profiles(
     """List the profiles of a GPU, with the places that they can have."""
     found = _gpu(gpu)
     if as_json:
-        output.write_json(output.as_json(found))
+        output.write_document(output.as_json(found))
         return
     output.write(
         f"{found.key} ({found.model}): {found.compute_slices} compute slices, {found.memory_slices} memory slices, "
@@ -63,21 +65,25 @@ def profiles(
 
 
 @app.command(
-    epilog='Example: gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge. '
-    "Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf; `slurmd -G` shows how."
+    epilog=examples(
+        'gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge',
+        then="Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf; `slurmd -G` shows how.",
+    )
 )
 def pack(
     requests: Annotated[
         str,
         typer.Argument(help='Such as "12x>=20GB, 3x3g.40gb": a number, and a least memory or a profile.'),
     ],
-    type_name: Annotated[str, typer.Option("--type", help="Instance type of the nodes.")],
+    type_name: Annotated[
+        str, typer.Option("--type", help="Instance type of the nodes.", autocompletion=complete.instance_types)
+    ],
     as_json: output.Json = False,
 ) -> None:
     """Put requested MIG instances on the fewest GPUs, at places that the rules have proven."""
     packing = pack_mig(type_name, requests)
     if as_json:
-        output.write_json(_packing_json(packing))
+        output.write_document(_packing_json(packing))
         return
     output.write("\n".join(_packing_text(packing)) + "\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,14 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from cdk_gpu_clusters._untrusted import printable, shortened
+from cdk_gpu_clusters._version import __version__
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cdk_gpu_clusters_stacks.spec import ClusterSpec
+    from cdk_gpu_clusters.errors import Finding
+    from cdk_gpu_clusters_stacks.spec import ClusterSpec, Reading
 
 #: `--json`, the same in every sub-command.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+#: The name of standard input or output in place of a file.
+STREAM = "-"
 _NEVER_FOLDED = 10_000
 _INTERRUPTED = 130
 #: Width of running text, in characters: more is hard to read, less breaks names.
@@ -28,11 +33,20 @@ _LEAST_WIDTH, _USUAL_WIDTH, _MOST_WIDTH = 80, 110, 120
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where text goes: in colours on a terminal; plain, and as wide as it is, in a pipe or a file."""
+    """Where text goes: in colours on a terminal, unless NO_COLOR is set; otherwise plain and as wide as COLUMNS."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, markup=False, width=None if stream.isatty() else _NEVER_FOLDED)
+    # https://no-color.org: set, and not empty. Bold text would be an escape sequence, too.
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    width = None if stream.isatty() else _given_width() or _NEVER_FOLDED
+    return Console(stderr=stderr, highlight=False, markup=False, width=width, color_system=colours)
+
+
+def _given_width() -> int | None:
+    """The width that COLUMNS asks for, also in a pipe."""
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdecimal() and int(given) else None
 
 
 def write(text: str, *, stderr: bool = False) -> None:
@@ -44,10 +58,10 @@ def write(text: str, *, stderr: bool = False) -> None:
 
 
 def text_width() -> int:
-    """Width of running text: that of the terminal within limits, and always the same elsewhere."""
-    if not sys.stdout.isatty():
-        return _USUAL_WIDTH
-    return min(max(get_terminal_size((_USUAL_WIDTH, 0)).columns, _LEAST_WIDTH), _MOST_WIDTH)
+    """Width of running text: that of COLUMNS or of the terminal, within limits; otherwise always the same."""
+    terminal = get_terminal_size((_USUAL_WIDTH, 0)).columns if sys.stdout.isatty() else None
+    columns = terminal or _given_width() or _USUAL_WIDTH
+    return min(max(columns, _LEAST_WIDTH), _MOST_WIDTH)
 
 
 def write_headed(text: str) -> None:
@@ -60,12 +74,42 @@ def write_headed(text: str) -> None:
     out = console()
     for line in printable(text).splitlines():
         heading = bool(line) and not line.startswith(" ")
-        out.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
+        out.print(Text(line, style="bold cyan" if heading else ""), soft_wrap=True)
 
 
 def write_json(data: object) -> None:
     """Print JSON, indented, in the order given."""
     write(json.dumps(data, indent=2) + "\n")
+
+
+def write_document(data: Mapping[str, Any]) -> None:
+    """Print the result of a command as JSON, with the version of the command that wrote it as `version`."""
+    write_json({"version": __version__, **data})
+
+
+_COLOURS = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+
+
+def report(findings: Sequence[Finding]) -> int:
+    """Print findings on standard error, in colours on a terminal; 1 if one is an error."""
+    from cdk_gpu_clusters_stacks.spec import format_findings
+
+    text = printable(format_findings(findings))
+    if not text:
+        return 0
+    if sys.stderr.isatty():
+        from rich.text import Text
+
+        out = console(stderr=True)
+        for line in text.splitlines():
+            shown = Text(line)
+            for severity, colour in _COLOURS.items():
+                shown.highlight_regex(rf"(?<=: ){severity}(?= GPU-)", colour)
+            shown.highlight_regex(r"^    (fix|allowed):", "green")
+            out.print(shown, soft_wrap=True)
+    else:
+        write(f"{text}\n", stderr=True)
+    return int(any(one.severity.value == "error" for one in findings))
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
@@ -78,7 +122,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
     """
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold cyan")
     for index, column in enumerate(columns):
         # Names in the first column are copied: they stay whole on a narrow terminal.
         justify: Literal["left", "right"] = "right" if column in right else "left"
@@ -161,15 +205,58 @@ def as_json(value: Any) -> Any:
 # The cluster file that a command is given: read, or refused with all its faults.
 
 #: The argument of every command over a cluster file.
-ClusterFile = Annotated[Path, typer.Argument(metavar="CLUSTER_FILE", help="Cluster file, such as cluster.yaml.")]
+ClusterFile = Annotated[
+    Path, typer.Argument(metavar="CLUSTER_FILE", help="Cluster file, such as cluster.yaml; - for standard input.")
+]
 
 
-def read(path: Path) -> ClusterSpec:
-    """Read a cluster file; print its findings on standard error, and leave with 2 if one is an error."""
-    from cdk_gpu_clusters_stacks.spec import read_cluster, report
+def read(path: Path, *, as_json: bool = False) -> ClusterSpec:
+    """Read a cluster file; print its findings on standard error, and leave with 2 if one is an error.
 
-    reading = read_cluster(path)
+    Args:
+        path: The file, or `-` for standard input.
+        as_json: Print a JSON object with the findings on standard output, too, if the file cannot be used.
+    """
+    reading = reading_of(path)
     report(reading.findings)
     if reading.spec is None:
+        if as_json:
+            write_document({"findings": [as_json_finding(one) for one in reading.findings]})
         leave(2)
     return reading.spec
+
+
+def reading_of(path: Path, *, deployed: ClusterSpec | None = None) -> Reading:
+    """What reading a cluster file gives; `-` is standard input, and has its scripts in the current folder."""
+    from cdk_gpu_clusters_stacks.spec import read_cluster
+
+    if str(path) == STREAM:
+        return read_cluster("<stdin>", deployed=deployed, content=standard_input())
+    return read_cluster(path, deployed=deployed)
+
+
+def standard_input() -> bytes:
+    """All of standard input."""
+    return b"" if sys.stdin is None else sys.stdin.buffer.read()
+
+
+def as_json_finding(finding: Finding) -> dict[str, Any]:
+    """A finding as plain values, with file, line and column apart."""
+    file, line, column = place_of(finding)
+    return {
+        "id": finding.id,
+        "severity": finding.severity.value,
+        "file": file,
+        "line": line,
+        "column": column,
+        "message": finding.cause,
+        "got": finding.got,
+        "allowed": finding.allowed,
+        "fix": finding.fix,
+    }
+
+
+def place_of(finding: Finding) -> tuple[str, int, int]:
+    """File, line and column of a finding."""
+    file, line, column = finding.path.rsplit(":", 2)
+    return file, int(line), int(column)

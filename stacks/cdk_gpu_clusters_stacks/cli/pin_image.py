@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cdk_gpu_clusters.rules.images import image_context_key
+from cdk_gpu_clusters_stacks.aws_session import NoSession
 
-from . import output
-from .group import new_app
+from . import complete, files, output
+from .group import examples, new_app
 
 CONTEXT_FILE = Path("cdk.context.json")
 
@@ -29,19 +30,35 @@ def pin_image(parameter: str, *, region: str, context_file: Path = CONTEXT_FILE)
     Returns:
         The image id.
     """
-    import boto3  # only the live command needs it, and only users of it have it
+    from cdk_gpu_clusters_stacks.aws_session import open_session
 
-    answer = boto3.client("ssm", region_name=region).get_parameter(Name=parameter)
+    context = _context(context_file)
+    answer = open_session().client("ssm", region_name=region).get_parameter(Name=parameter)
     image_id = str(answer["Parameter"]["Value"])
-    context = json.loads(context_file.read_text()) if context_file.exists() else {}
     context[image_context_key(region, parameter)] = image_id
-    context_file.write_text(json.dumps(context, indent=2, sort_keys=True) + "\n")
+    files.write_text(context_file, json.dumps(context, indent=2, sort_keys=True) + "\n")
     return image_id
 
 
+def _context(file: Path) -> dict[str, Any]:
+    """What a context file holds; nothing where there is none. A file that is no such file is never written over."""
+    try:
+        context = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as fault:
+        output.refuse(f"pin-image: {file} cannot be read as JSON ({fault}); mend or move it first")
+    if not isinstance(context, dict):
+        output.refuse(f"pin-image: {file} holds no JSON object; mend or move it first")
+    return context
+
+
 @app.command(
-    epilog="Example: gpu-clusters pin-image cluster.yaml; gpu-clusters pin-image --region us-east-1 "
-    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+    epilog=examples(
+        "gpu-clusters pin-image cluster.yaml",
+        "gpu-clusters pin-image --region us-east-1 /aws/service/deeplearning/ami/x86_64/"
+        "base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id",
+    )
 )
 def run(
     what: Annotated[
@@ -53,7 +70,11 @@ def run(
     ],
     region: Annotated[
         str | None,
-        typer.Option("--region", help="Region of the parameter, such as us-east-1; a file has its own."),
+        typer.Option(
+            "--region",
+            help="Region of the parameter, such as us-east-1; a file has its own.",
+            autocompletion=complete.regions,
+        ),
     ] = None,
 ) -> None:
     """Look up the image behind a Systems Manager parameter once, and write it into cdk.context.json."""
@@ -66,6 +87,10 @@ def run(
     for parameter in found:
         try:
             image_id = pin_image(parameter, region=region)
+        except NoSession as fault:
+            output.refuse(f"pin-image: {fault}")
+        except typer.Exit:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever the account answers is for the user to read
             output.stop(f"gpu-clusters pin-image: cannot read {parameter} in {region}: {error}")
         output.write(f"{CONTEXT_FILE}: {parameter} in {region} is pinned to {image_id}\n")

@@ -8,15 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from . import output
-from .group import new_app
+from .group import examples, new_app
 from .output import ClusterFile, read
 
 app = new_app()
 
 
 @app.command(
-    epilog="Example: gpu-clusters plan cluster.yaml; gpu-clusters plan cluster.yaml --against deployed.yaml\n\n"
-    "Exit status: 0, or 1 if --against finds a change that would replace a store; 2 for a file that cannot be used."
+    epilog=examples(
+        "gpu-clusters plan cluster.yaml",
+        "gpu-clusters plan cluster.yaml --against deployed.yaml",
+        then="Exit status: 0, or 1 if --against finds a change that would replace a store; 2 for a file that cannot be "
+        "used.",
+    )
 )
 def plan(
     file: ClusterFile,
@@ -37,12 +41,12 @@ def plan(
     from cdk_gpu_clusters_stacks.plan.text import plan_text
     from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 
-    wanted = read(file)
+    wanted = read(file, as_json=json)
     made = plan_cluster(wanted)
-    compared = None if against is None else compare_clusters(read(against), wanted)
+    compared = None if against is None else compare_clusters(read(against, as_json=json), wanted)
     if json:
         document: dict[str, Any] = output.as_json(made)
-        output.write_json(document if compared is None else {**document, "against": output.as_json(compared)})
+        output.write_document(document if compared is None else {**document, "against": output.as_json(compared)})
     else:
         output.write_headed(plan_text(made, width=output.text_width()))
         if compared is not None:

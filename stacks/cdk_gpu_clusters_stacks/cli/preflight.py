@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import output
-from .group import new_app
+from .group import examples, new_app
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.preflight import Preflight
@@ -19,7 +19,13 @@ _COLOURS = {"fail": "bold red", "cannot tell": "magenta", "warn": "yellow", "pas
 app = new_app()
 
 
-@app.command(epilog="Exit status: 0 no check failed, 1 a check failed, 2 unusable file or credentials.")
+@app.command(
+    epilog=examples(
+        "gpu-clusters preflight cluster.yaml",
+        "gpu-clusters preflight cluster.yaml --print-policy",
+        then="Exit status: 0 no check failed, 1 a check failed, 2 unusable file or credentials.",
+    )
+)
 def preflight(
     file: output.ClusterFile,
     profile: Annotated[
@@ -35,11 +41,8 @@ def preflight(
     ] = False,
     as_json: output.Json = False,
 ) -> None:
-    """Ask an AWS account whether it can take a cluster. Read-only.
-
-    Examples: gpu-clusters preflight cluster.yaml; gpu-clusters preflight cluster.yaml --print-policy
-    """
-    spec = output.read(file)
+    """Ask an AWS account whether it can take a cluster. Read-only."""
+    spec = output.read(file, as_json=as_json)
     if region not in (None, spec.region):
         output.refuse(f"--region {region} is not the Region of {file}, which is {spec.region}")
     if print_policy:
@@ -49,7 +52,7 @@ def preflight(
         return
     found = _ask(spec, profile)
     if as_json:
-        output.write_json(output.as_json(found))
+        output.write_document(output.as_json(found))
     else:
         _print(found)
     output.leave(1 if found.failed else 0)
@@ -60,7 +63,7 @@ def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
 
     try:
         with (
-            Account(boto3_clients(profile), region=spec.region) as account,
+            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
             output.progress(f"asking {spec.region}") as on_done,
         ):
             return run_preflight(spec, account, now=datetime.now(UTC), on_done=on_done)

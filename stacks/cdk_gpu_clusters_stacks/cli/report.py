@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
-from . import output
-from .group import new_app
+from . import files, output
+from .group import examples, new_app
 from .output import ClusterFile, read
 
 app = new_app()
 
 
-@app.command(epilog="Example: gpu-clusters report cluster.yaml -o report.html")
+@app.command(epilog=examples("gpu-clusters report cluster.yaml -o report.html"))
 def report(
     file: ClusterFile,
-    page: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("report.html"),
+    page: Annotated[Path, typer.Option("--output", "-o", help="Page to write; - for standard output.")] = Path(
+        "report.html"
+    ),
+    force: files.Force = False,
 ) -> None:
     """Draw a cluster file: topology, nodes with GPUs and network cards, cost, addresses and checks, on one page.
 
@@ -26,9 +29,12 @@ def report(
     from cdk_gpu_clusters_stacks.plan import plan_cluster
     from cdk_gpu_clusters_stacks.report_page import report_html
 
-    text = report_html(plan_cluster(read(file)))
-    try:
-        page.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        output.refuse(f"report: {fault}")
+    cluster = read(file)
+    if page.exists() and file.exists() and page.samefile(file):
+        output.refuse(f"{page} is the cluster file; give another --output")
+    text = report_html(plan_cluster(cluster))
+    if str(page) == output.STREAM:
+        output.write(text)
+        return
+    files.write_page(page, text, force=force)
     output.write(f"wrote {page} ({len(text.encode()) / 1000:.0f} kB)\n")

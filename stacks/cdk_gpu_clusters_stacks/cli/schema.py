@@ -5,14 +5,16 @@ from __future__ import annotations
 from importlib.resources import files
 
 from . import output
-from .group import new_app
+from .group import examples, new_app
 
 app = new_app()
 
 
 @app.command(
-    epilog="Example: gpu-clusters schema > cluster.schema.json, and in the first line of cluster.yaml:\n\n"
-    "# yaml-language-server: $schema=cluster.schema.json"
+    epilog=examples(
+        "gpu-clusters schema > cluster.schema.json",
+        then="Editors find it by the first line of cluster.yaml: # yaml-language-server: $schema=cluster.schema.json",
+    )
 )
 def schema() -> None:
     """Print the JSON Schema of the cluster file, version 1."""

@@ -9,6 +9,8 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
+from cdk_gpu_clusters_stacks.aws_session import NoSession, open_session, require_answer
+
 from .call import Call, Unusable, no_answer
 
 #: Answer of AWS: the parsed response, of all pages together.
@@ -125,22 +127,24 @@ _CONNECT_SECONDS = 5
 _READ_SECONDS = 20
 
 
-def boto3_clients(profile: str | None = None) -> Clients:
+def boto3_clients(profile: str | None = None, *, region: str | None = None) -> Clients:
     """Clients of the caller's credentials, or of those of a profile.
 
+    Args:
+        profile: Profile of the AWS configuration; the environment's by default.
+        region: A Region in which EC2 must answer.
+
     Raises:
-        Unusable: If boto3 is not installed, or the profile does not exist.
+        Unusable: If boto3 is not installed, there are no credentials, or nothing answers.
     """
     try:
-        import boto3
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError
-    except ModuleNotFoundError as fault:
-        raise Unusable(f"this needs {fault.name}: pip install 'cdk-gpu-clusters[cli,live]'") from None
-    try:
-        session = boto3.Session(profile_name=profile)
-    except BotoCoreError as fault:
-        raise Unusable(f"no usable credentials: {fault}") from None
+        session = open_session(profile)
+        if region is not None:
+            require_answer(session, [region])
+    except NoSession as fault:
+        raise Unusable(str(fault)) from None
+    from botocore.config import Config
+
     config = Config(
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         connect_timeout=_CONNECT_SECONDS,

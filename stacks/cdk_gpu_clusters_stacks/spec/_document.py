@@ -123,7 +123,7 @@ def _own(finding: Finding) -> Key:
 #: takes about a second for so much.
 MAX_BYTES = 64 * 1024
 
-_FIX_PATH = "give the path of a cluster file, such as examples/p5-capacity-block.yaml"
+_FIX_PATH = "give the path of a cluster file; `gpu-clusters init` writes one"
 
 
 def read_text(path: Path) -> str | Finding:
@@ -147,10 +147,11 @@ def read_text(path: Path) -> str | Finding:
             fix=_FIX_PATH,
             path=where,
         )
-    return _decode(raw, path)
+    return decode(raw, path)
 
 
-def _decode(raw: bytes, path: Path) -> str | Finding:
+def decode(raw: bytes, path: Path) -> str | Finding:
+    """The text of a file without byte-order mark, or the finding that explains why it is none."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as fault:

@@ -15,7 +15,7 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, errors_in
 from cdk_gpu_clusters_stacks.counting import count
 
 from ._check_data import check_change
-from ._document import Document, Fault, parse, read_text
+from ._document import Document, Fault, decode, parse, read_text
 from ._meant import foreign_file
 from ._messages import translate
 from ._parts import parts_of, valid_parts
@@ -59,15 +59,16 @@ def load_cluster(path: str | Path) -> ClusterSpec:
     return reading.spec
 
 
-def read_cluster(path: str | Path, *, deployed: ClusterSpec | None = None) -> Reading:
+def read_cluster(path: str | Path, *, deployed: ClusterSpec | None = None, content: bytes | None = None) -> Reading:
     """Read a cluster file, and give its findings instead of raising them.
 
     Args:
         path: The file. Scripts that it names are looked up beside it.
         deployed: The cluster as it is deployed: a change that would replace one of its stores is an error.
+        content: What the file holds, if it is not to be read, such as standard input.
     """
     file = Path(path)
-    text = read_text(file)
+    text = read_text(file) if content is None else decode(content, file)
     if isinstance(text, Finding):
         return Reading(None, (text,))
     document = parse(text)

@@ -9,11 +9,18 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from cdk_gpu_clusters._version import REPOSITORY_URL
+from cdk_gpu_clusters.catalogue.instances import instance_types
+from cdk_gpu_clusters.catalogue.regions import regions
+
 from .model import ClusterSpec
 
 #: Where the schema is checked in; it is part of the wheel.
 SCHEMA_FILE = Path(__file__).with_name("cluster.schema.json")
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+#: Where the newest schema of this version of the cluster file is.
+_RAW = REPOSITORY_URL.replace("https://github.com/", "https://raw.githubusercontent.com/")
+_ID = f"{_RAW}/main/stacks/cdk_gpu_clusters_stacks/spec/{SCHEMA_FILE.name}"
 
 
 class _Generator(GenerateJsonSchema):
@@ -58,7 +65,18 @@ def cluster_schema() -> dict[str, Any]:
     made["anyOf"] = [_with_fleets(kind) for kind in ("training", "inference")]
     for part in made["$defs"].values():
         part.pop("title", None)
-    return {"$schema": _DIALECT, **made, "title": "cluster.yaml, version 1"}
+    _enumerate_values(made)
+    return {"$schema": _DIALECT, "$id": _ID, **made, "title": "cluster.yaml, version 1"}
+
+
+def _enumerate_values(made: dict[str, Any]) -> None:
+    """Name the values of keys that only take what the catalogue knows, for completion in editors."""
+    made["properties"]["region"] |= {"enum": sorted(regions())}
+    made["$defs"]["InstanceType"] = {"type": "string", "enum": sorted(instance_types())}
+    for part in made["$defs"].values():
+        if key := part.get("properties", {}).get("instance_type"):
+            key |= {"$ref": "#/$defs/InstanceType"}
+            del key["type"], key["minLength"]
 
 
 def schema_text() -> str:

@@ -264,14 +264,14 @@ def aws_answer(folder: Path, random: Random) -> None:
             ["search", *asked, "--json"],
             ["buy", "cb-1", *asked, "--yes", "--max-price", "9"],
         )
-        with patch.object(capacity, "_clients", lambda _profile, **_: _Ec2(random)):
+        with patch.object(capacity, "_clients", lambda *_, **__: _Ec2(random)):
             _status(["capacity", *random.choice(commands)])
         return
     file = _write(folder / "cluster.yaml", random.choice((NEW, EXISTING)))
     aws = healthy()
     for name in random.sample(sorted(aws.answers), 3):
         aws.answers[name] = _changed_answer(aws.answers[name], random)
-    with patch.object(preflight, "boto3_clients", lambda _profile: aws.clients):
+    with patch.object(preflight, "boto3_clients", lambda *_, **__: aws.clients):
         _status(["preflight", str(file)])
 
 

@@ -119,7 +119,7 @@ EMPTY: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Account:
     made = Account()
-    monkeypatch.setattr(capacity, "_clients", lambda _profile, **_: made)
+    monkeypatch.setattr(capacity, "_clients", lambda *_, **__: made)
     return made
 
 
@@ -491,7 +491,7 @@ def test_a_lost_answer_is_not_called_a_refusal(
 ) -> None:
     offer(account)
     silent = LostAnswer(account)
-    monkeypatch.setattr(capacity, "_clients", lambda _profile, **_: silent)
+    monkeypatch.setattr(capacity, "_clients", lambda *_, **__: silent)
     assert buy("--yes", "--max-price", "900000") == 1
     assert silent.purchases == 1
     error = capsys.readouterr().err
@@ -506,8 +506,10 @@ def test_a_purchase_is_sent_once_only(monkeypatch: pytest.MonkeyPatch) -> None:
         "cdk_gpu_clusters_stacks.offers.ec2_clients",
         lambda _session, *, attempts: asked.append(attempts),
     )
-    capacity._clients(None)
-    capacity._clients(None, attempts=1)
+    monkeypatch.setattr("cdk_gpu_clusters_stacks.aws_session.open_session", lambda _profile: SESSION)
+    monkeypatch.setattr("cdk_gpu_clusters_stacks.aws_session.require_answer", lambda *_: None)
+    capacity._clients(None, ["us-east-1"])
+    capacity._clients(None, ["us-east-1"], attempts=1)
     assert asked == [6, 1]
     client = ec2_clients(SESSION, attempts=1)("us-east-1")
     assert client.meta.config.retries["total_max_attempts"] == 1
@@ -708,7 +710,7 @@ def test_a_block_of_segments_becomes_a_fleet_for_each_reservation(
     second = {**second, "AvailabilityZone": "us-east-1a"}
     offering = {**SEGMENTED, "CapacityBlockOfferingSegments": [second, first]}
     clients = NewerEc2([reservation_of(0, first), reservation_of(1, second)], offering)
-    monkeypatch.setattr(capacity, "_clients", lambda _profile, **_: clients)
+    monkeypatch.setattr(capacity, "_clients", lambda *_, **__: clients)
     asked = ["cb-seg", *ASKED, "--regions", "us-east-1", "--yes", "--max-price", "250000"]
     assert run_buy(asked) == 0
     out = capsys.readouterr()
@@ -729,7 +731,7 @@ def test_a_segment_in_another_zone_is_for_another_cluster(
     monkeypatch.setattr(
         capacity,
         "_clients",
-        lambda _profile, **_: NewerEc2([reservation_of(0, first), reservation_of(1, second)]),
+        lambda *_, **__: NewerEc2([reservation_of(0, first), reservation_of(1, second)]),
     )
     assert run_buy(["cb-seg", *ASKED, "--regions", "us-east-1", "--yes", "--max-price", "250000"]) == 0
     out = capsys.readouterr().out

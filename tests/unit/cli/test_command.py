@@ -89,19 +89,19 @@ def test_completion_knows_the_sub_commands(monkeypatch: pytest.MonkeyPatch) -> N
     assert "lint" in done.stdout.split()
 
 
-def test_without_the_extra_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for module in [name for name in sys.modules if name.partition(".")[0] == "typer"]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.delitem(sys.modules, "cdk_gpu_clusters_stacks.cli.group", raising=False)
-    monkeypatch.setitem(sys.modules, "typer", None)
-    assert main(["--help"]) == 2
-    assert capsys.readouterr().err == "gpu-clusters needs typer: pip install 'cdk-gpu-clusters[cli]'\n"
-
-
 def test_the_schema_is_a_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema"]) == 0
     schema = json.loads(capsys.readouterr().out)
     Draft202012Validator.check_schema(schema)
     assert "region" in schema["properties"]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("jobs", "run")])
+def test_examples_are_in_lines_that_can_be_copied(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrapped text breaks at hyphens, also at those of options."""
+    assert main([name, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    _, *commands = lines[next(n for n, line in enumerate(lines) if line.strip() in ("Example:", "Examples:")) :]
+    shown = [line.strip() for line in commands[: commands.index("")] if line] if "" in commands else commands
+    assert shown
+    assert all(line.strip().startswith(f"gpu-clusters {name}") for line in shown)

@@ -82,7 +82,11 @@ training:
             asked.append(Name)
             return {"Parameter": {"Value": "ami-0aaaaaaaaaaaaaaaa"}}
 
-    monkeypatch.setattr(boto3, "client", lambda _service, region_name: {"us-east-1": Ssm()}[region_name])
+    class Session:
+        def client(self, _service: str, region_name: str) -> Ssm:
+            return {"us-east-1": Ssm()}[region_name]
+
+    monkeypatch.setattr("cdk_gpu_clusters_stacks.aws_session.open_session", Session)
     assert main(["pin-image", str(file)]) == 0
     [parameter] = asked
     assert parameter.startswith("/aws/service/deeplearning/ami/x86_64/")

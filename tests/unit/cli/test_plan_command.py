@@ -66,12 +66,14 @@ def test_a_deployed_file_that_is_not_there_is_refused(capsys: pytest.CaptureFixt
     assert "GPU-SPEC-001" in capsys.readouterr().err
 
 
-def test_headings_are_bold_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_headings_are_coloured_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert main(["plan", FILE]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "\x1b[1mCluster llama-lustre\x1b[0m" in lines
+    assert "\x1b[1;36mCluster llama-lustre\x1b[0m" in lines
     assert all(len(re.sub("\x1b\\[[0-9;]*m", "", line)) <= 100 or len(line.split()) <= 2 for line in lines)

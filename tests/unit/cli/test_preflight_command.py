@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> str:
 
 
 def use(monkeypatch: pytest.MonkeyPatch, aws: FakeAws) -> None:
-    monkeypatch.setattr(preflight, "boto3_clients", lambda _profile: aws.clients)
+    monkeypatch.setattr(preflight, "boto3_clients", lambda *_, **__: aws.clients)
 
 
 def test_all_well_is_status_0(file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def test_without_credentials_it_is_one_line_and_status_2(
         monkeypatch.setenv(name, "/no/such/file")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     assert main(["preflight", file]) == 2
-    assert "no usable credentials" in capsys.readouterr().err
+    assert "no AWS credentials: sign in" in capsys.readouterr().err
 
 
 def test_a_region_that_is_not_the_files_is_refused(file: str, capsys: pytest.CaptureFixture[str]) -> None:

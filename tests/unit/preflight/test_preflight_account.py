@@ -353,7 +353,7 @@ def test_a_profile_that_does_not_exist_is_one_line() -> None:
 @pytest.mark.usefixtures("credentials")
 def test_without_boto3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(Unusable, match=r"cdk-gpu-clusters\[cli,live\]"):
+    with pytest.raises(Unusable, match=r"pip install 'gpu-clusters\[live\]'"):
         boto3_clients()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
-from cdk_gpu_clusters_stacks.spec.__main__ import main
 from cluster_files.store_edits import CLUSTER, HARMFUL, HARMLESS, edited
 
 
@@ -42,16 +42,16 @@ def test_an_edit_that_would_replace_a_store_is_refused(name: str, deployed: Path
 def test_the_command_refuses_it_and_says_what_to_do(deployed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = deployed.with_name("cluster.yaml")
     file.write_text(edited(", efa: true }", ", efa: false }"), encoding="utf-8")
-    assert main([str(file)]) == 0
+    assert main(["check", str(file)]) == 0
     capsys.readouterr()
-    assert main(["--deployed", str(deployed), str(file)]) == 1
+    assert main(["check", "--deployed", str(deployed), str(file)]) == 1
     shown = capsys.readouterr().err
     assert f"{file}:11:83: error GPU-LUS-030: data.fast.lustre.efa: efa would replace the file system" in shown
     assert "define a second file system beside it" in shown
 
 
 def test_a_deployed_file_that_cannot_be_read_is_an_error(deployed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--deployed", str(deployed.with_name("absent.yaml")), str(deployed)]) == 1
+    assert main(["check", "--deployed", str(deployed.with_name("absent.yaml")), str(deployed)]) == 2
     assert "GPU-SPEC-001" in capsys.readouterr().err
 
 

@@ -207,18 +207,6 @@ def test_a_file_that_accepts_without_reasons_is_unusable(
     assert capsys.readouterr().err.startswith(str(accepted))
 
 
-def test_yaml_without_its_reader_says_what_to_install(
-    faulty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    monkeypatch.delitem(sys.modules, "cdk_gpu_clusters.template_rules.yaml_text", raising=False)
-    as_json = tmp_path / "template.json"
-    as_json.write_text('{"Resources": {}}')
-    assert run(as_json) == 0
-    assert run(faulty) == 2
-    assert "pip install 'cdk-gpu-clusters[cli]'" in capsys.readouterr().err
-
-
 def test_the_command_runs_as_a_process_without_cdk_and_node(faulty: Path) -> None:
     program = (
         "import sys; from cdk_gpu_clusters_stacks.cli.main import main; status = main(); "
