@@ -13,8 +13,8 @@ import pytest
 
 from cdk_gpu_clusters._version import __version__
 from cdk_gpu_clusters.template_rules.registry import every_rule
-from cdk_gpu_clusters_stacks.cli.rule_index import rule_index
 from cdk_gpu_clusters_stacks.cli.main import main
+from cdk_gpu_clusters_stacks.cli.rule_index import rule_index
 from pages import README, blocks
 
 REPOSITORY = Path(__file__).resolve().parents[3]
