@@ -117,5 +117,5 @@ def host_groups(
     description = "GPU nodes: only each other" if talks else "GPU nodes: no way in"
     group = ec2.SecurityGroup(scope, "Host", vpc=vpc, description=description)
     if talks:
-        group.connections.allow_internally(ec2.Port.tcp_range(1024, 65535), "ranks of jobs")
+        group.add_ingress_rule(group, ec2.Port.tcp_range(1024, 65535), "ranks of jobs")
     return [group]
