@@ -339,13 +339,15 @@ def test_nodes_may_complete_only_the_hooks_of_their_own_group(site: Site) -> Non
     assert all(":Describe" in action for action in wide), wide
 
 
-def test_a_cpu_fleet_has_one_plain_interface_and_no_way_in(site: Site) -> None:
+def test_a_cpu_fleet_has_one_plain_interface_and_no_way_in_from_outside(site: Site) -> None:
     made = fleet(site, instance_type="m8g.48xlarge", node_count=2)
     assert made.fabric is None
     resources = site.resources()
     (interface,) = only(resources, TEMPLATE)["LaunchTemplateData"]["NetworkInterfaces"]
     assert interface["InterfaceType"] == "interface"
-    assert not of_type(resources, "AWS::EC2::SecurityGroupIngress")
+    # From each other only, as ranks of jobs need it.
+    rule = only(resources, "AWS::EC2::SecurityGroupIngress")
+    assert rule["SourceSecurityGroupId"] == rule["GroupId"]
     assert not of_type(resources, PLACEMENT)
 
 

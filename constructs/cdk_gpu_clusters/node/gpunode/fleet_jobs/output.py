@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 from .. import paths
@@ -35,7 +36,7 @@ class Output:
         self._node, self._stream = node, stream_name
         folder = paths.below(_FOLDER)
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        self.file = folder / f"{job_id}.log"
+        self.file: Path = folder / f"{job_id}.log"
         self._copies = self.file.open("a", encoding="utf-8", buffering=1)
         self._waiting: deque[tuple[int, str]] = deque()
         self._dropped = 0

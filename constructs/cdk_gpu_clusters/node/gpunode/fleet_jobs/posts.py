@@ -26,7 +26,8 @@ class LoggedPosts:
     """
 
     def __init__(self, node: Node, job_id: str) -> None:
-        self._node, self.job_id = node, job_id
+        self._node = node
+        self.job_id: str = job_id
         self._last: Board | None = None
 
     def read(self) -> Board:
