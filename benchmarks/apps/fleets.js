@@ -12,6 +12,7 @@ const iam = require("aws-cdk-lib/aws-iam");
 const lambda = require("aws-cdk-lib/aws-lambda");
 const logs = require("aws-cdk-lib/aws-logs");
 const sqs = require("aws-cdk-lib/aws-sqs");
+const ssm = require("aws-cdk-lib/aws-ssm");
 const stepfunctions = require("aws-cdk-lib/aws-stepfunctions");
 const { Construct } = require("constructs");
 
@@ -112,7 +113,7 @@ class Fleet extends Construct {
     });
     const template = this.#launchTemplate({ fabric, placementGroup, role, logGroup, texts });
     const group = this.#group(template);
-    this.#allow(role, group, logGroup);
+    this.#allow(role, group, logGroup, this.#jobs(group, logGroup));
     alarms(new Construct(this, "Alarms"), { path: this.node.path, group, fleet: this });
   }
 
@@ -185,7 +186,40 @@ class Fleet extends Construct {
     return group;
   }
 
-  #allow(role, group, logGroup) {
+  #jobs(group, logGroup) {
+    const document = new ssm.CfnDocument(new Construct(this, "Jobs"), "Resource", {
+      documentType: "Command",
+      documentFormat: "JSON",
+      targetType: "/AWS::EC2::Instance",
+      updateMethod: "NewVersion",
+      content: {
+        schemaVersion: "2.2",
+        description: "Start or stop the job that the parameter of this GPU fleet requests.",
+        mainSteps: [
+          {
+            action: "aws:runShellScript",
+            name: "sync",
+            inputs: { timeoutSeconds: "120", runCommand: ["/usr/local/bin/gpunode job sync"] },
+          },
+        ],
+      },
+    });
+    const parameter = new ssm.CfnParameter(new Construct(this, "JobRequest"), "Resource", {
+      type: "String",
+      value: "none",
+      description: "The newest job of this GPU fleet; gpu-clusters run writes it, and the nodes read it.",
+    });
+    for (const [name, value] of [
+      ["job-document", document.ref],
+      ["job-parameter", parameter.ref],
+      ["log-group", logGroup.logGroupName],
+    ]) {
+      cdk.Tags.of(group).add(`gpu-clusters:${name}`, value, { applyToLaunchedInstances: false });
+    }
+    return parameter;
+  }
+
+  #allow(role, group, logGroup, parameter) {
     const groupArn = cdk.Stack.of(this).formatArn({
       service: "autoscaling",
       resource: `autoScalingGroup:*:autoScalingGroupName/${cdk.Aws.STACK_NAME}-${group.logicalId}-*`,
@@ -218,19 +252,28 @@ class Fleet extends Construct {
         new iam.PolicyStatement({ actions: peers, resources: ["*"] }),
         new iam.PolicyStatement({
           actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
-          resources: [streams(OWN_RECORDS), streams(`${OWN_RECORDS}/metrics`)],
+          resources: [streams(OWN_RECORDS), streams(`${OWN_RECORDS}/metrics`), streams(`jobs/*/${OWN_RECORDS}`)],
         }),
         new iam.PolicyStatement({
           actions: ["logs:CreateLogStream"],
           resources: [streams("repairs/*"), streams("replaced/*")],
         }),
         new iam.PolicyStatement({ actions: ["logs:DescribeLogStreams"], resources: [logGroup.logGroupArn] }),
+        new iam.PolicyStatement({ actions: ["logs:GetLogEvents"], resources: [streams("jobs/*/files")] }),
+        new iam.PolicyStatement({
+          actions: ["ssm:GetParameter"],
+          resources: [
+            cdk.Stack.of(this).formatArn({ service: "ssm", resource: "parameter", resourceName: parameter.ref }),
+          ],
+        }),
       ],
     });
     // CDK writes one action as a text.
     for (const [index, action] of [
       [3, "logs:CreateLogStream"],
       [4, "logs:DescribeLogStreams"],
+      [5, "logs:GetLogEvents"],
+      [6, "ssm:GetParameter"],
     ]) {
       permissions.node.defaultChild.addPropertyOverride(`PolicyDocument.Statement.${index}.Action`, [action]);
     }

@@ -54,7 +54,7 @@ def job_document() -> Resource:
     }
     content = {
         "schemaVersion": "2.2",
-        "description": "Start or stop the job that the log group of this GPU fleet asks for.",
+        "description": "Start or stop the job that the parameter of this GPU fleet requests.",
         "mainSteps": [step],
     }
     properties = {

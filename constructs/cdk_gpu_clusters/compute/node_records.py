@@ -100,7 +100,7 @@ def logging_statements(scope: Construct, log_group: logs.ILogGroup, *, runs_jobs
         runs_jobs: Whether users start jobs on the nodes by the log group.
     """
     own = (*_OWN_STREAMS, *((_OWN_JOBS,) if runs_jobs else ()))
-    reads = [allow(_streams(scope, log_group, [_FILES]), "logs:GetLogEvents")] if runs_jobs else []
+    reads = [allow(_streams(scope, log_group, [_FILES])[0], "logs:GetLogEvents")] if runs_jobs else []
     return [
         allow(_streams(scope, log_group, own), "logs:CreateLogStream", "logs:PutLogEvents"),
         allow(_streams(scope, log_group, _SLOTS), "logs:CreateLogStream"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import output
-from .group import new_app
+from .group import examples, new_app
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.jobs.client import FleetJobs, Line, PastJob
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _STOPPED_STATUS = 130
 
 app = new_app(
-    help="Jobs on all nodes of a fleet: list them, read what they print, follow and stop them.\n\n"
-    "Examples: gpu-clusters jobs list trainers; gpu-clusters jobs attach trainers",
+    help="Jobs on all nodes of a fleet: list them, read what they print, follow and stop them.",
+    epilog=examples("gpu-clusters jobs list trainers", "gpu-clusters jobs attach trainers"),
 )
 Fleet = Annotated[
     str, typer.Argument(metavar="FLEET", help="The fleet: its key in the cluster file, its construct, or its group.")
@@ -30,13 +30,13 @@ Region = Annotated[str | None, typer.Option("--region", help="Region. Default: t
 Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
 
-@app.command("list", epilog="Example: gpu-clusters jobs list trainers")
+@app.command("list", epilog=examples("gpu-clusters jobs list trainers"))
 def list_jobs(fleet: Fleet, region: Region = None, profile: Profile = None, as_json: output.Json = False) -> None:
     """List the jobs of a fleet, the newest first."""
     with connected(fleet, region, profile) as jobs:
         found = [(one, _state(jobs, one)) for one in jobs.past()]
     if as_json:
-        output.write_json({"version": 1, "jobs": [_as_json(one, state) for one, state in found]})
+        output.write_document({"jobs": [_as_json(one, state) for one, state in found]})
         return
     rows = [
         (
@@ -52,7 +52,7 @@ def list_jobs(fleet: Fleet, region: Region = None, profile: Profile = None, as_j
     output.write_table(("JOB", "STATE", "NODES", "REQUESTED", "BY", "COMMAND"), rows, right=("NODES",))
 
 
-@app.command(epilog="Example: gpu-clusters jobs logs trainers > train.log")
+@app.command(epilog=examples("gpu-clusters jobs logs trainers > train.log"))
 def logs(fleet: Fleet, job: _Job = None, region: Region = None, profile: Profile = None) -> None:
     """Print what all ranks of a job have printed, each line with its node."""
     from cdk_gpu_clusters_stacks.jobs.follow import host_name
@@ -62,7 +62,7 @@ def logs(fleet: Fleet, job: _Job = None, region: Region = None, profile: Profile
             print_line(host_name(line.address), line)
 
 
-@app.command(epilog="Example: gpu-clusters jobs attach trainers. Ctrl-C leaves the job running.")
+@app.command(epilog=examples("gpu-clusters jobs attach trainers", then="Ctrl-C leaves the job running."))
 def attach(fleet: Fleet, job: _Job = None, region: Region = None, profile: Profile = None) -> None:
     """Follow a job to its end; the exit status is that of the job."""
     with connected(fleet, region, profile) as jobs:
@@ -70,7 +70,7 @@ def attach(fleet: Fleet, job: _Job = None, region: Region = None, profile: Profi
         output.leave(watch(jobs, past.request.job_id, past.request.nodes))
 
 
-@app.command(epilog="Example: gpu-clusters jobs stop trainers")
+@app.command(epilog=examples("gpu-clusters jobs stop trainers"))
 def stop(fleet: Fleet, job: _Job = None, region: Region = None, profile: Profile = None) -> None:
     """Stop a job on all nodes: SIGTERM, and SIGKILL after its grace period."""
     from cdk_gpu_clusters_stacks.jobs.client import JobError
@@ -94,12 +94,9 @@ def connected(fleet: str, region: str | None, profile: str | None) -> Iterator[F
     from cdk_gpu_clusters_stacks.jobs.client import FleetJobs, find_fleets
     from cdk_gpu_clusters_stacks.jobs.fleet import NoFleetError, choose_fleet
 
-    try:
-        from botocore.exceptions import BotoCoreError, ClientError
+    clients = _clients(region, profile)
+    from botocore.exceptions import BotoCoreError, ClientError
 
-        clients = _clients(region, profile)
-    except ModuleNotFoundError:
-        output.refuse("this needs an AWS account: pip install 'cdk-gpu-clusters[cli,live]'")
     try:
         where = clients["ssm"].meta.region_name
         yield FleetJobs(choose_fleet(find_fleets(clients), fleet, region=where), clients)
@@ -111,20 +108,21 @@ def connected(fleet: str, region: str | None, profile: str | None) -> Iterator[F
 
 
 def _clients(region: str | None, profile: str | None) -> dict[str, Any]:
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError
+    from cdk_gpu_clusters_stacks.aws_session import NoSession, open_session
 
     try:
-        # boto3 reads AWS_DEFAULT_REGION alone, and the other SDKs and the AWS CLI AWS_REGION first.
-        session = boto3.Session(profile_name=profile, region_name=region or os.environ.get("AWS_REGION"))
-    except BotoCoreError as fault:
-        output.refuse(f"jobs: no usable credentials: {fault}")
-    if not session.region_name:
+        session = open_session(profile)
+    except NoSession as fault:
+        output.refuse(f"jobs: {fault}")
+    from botocore.config import Config
+
+    # boto3 reads AWS_DEFAULT_REGION alone, and the other SDKs and the AWS CLI AWS_REGION first.
+    where = region or os.environ.get("AWS_REGION") or session.region_name
+    if not where:
         output.refuse("jobs: no Region: give --region, or set AWS_REGION")
     config = Config(retries={"mode": "standard", "total_max_attempts": 8}, connect_timeout=5, read_timeout=20)
     make = getattr(session, "client")  # noqa: B009 - its type has an overload for each service
-    return {name: make(name, config=config) for name in ("autoscaling", "logs", "ssm")}
+    return {name: make(name, region_name=where, config=config) for name in ("autoscaling", "logs", "ssm")}
 
 
 def watch(jobs: FleetJobs, job_id: str, wanted: int, command_id: str = "") -> int:

@@ -19,7 +19,7 @@ from cdk_gpu_clusters.rules.secrets import check_container_secrets
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
 
 from . import output
-from .group import new_app
+from .group import examples, new_app
 from .jobs import Fleet, Profile, Region, connected, watch
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ class Orchestrator(str, Enum):
 
 
 @app.command(
-    epilog="Exit status: that of the job; 130 if it was stopped, 2 if it cannot be started. Ctrl-C leaves it running.",
+    epilog=examples(
+        "gpu-clusters run trainers --files . -- torchrun train.py",
+        "gpu-clusters run trainers --no-container -- env",
+        then="Exit status: that of the job, 130 if it was stopped, 2 if it cannot start. Ctrl-C leaves it running.",
+    ),
 )
 def run(
     fleet: Fleet,
@@ -89,8 +93,6 @@ def run(
     Each node gets its rank, the address of the first one, and the settings of NCCL and EFA, so that
     `torchrun train.py` needs no more. The job starts when its nodes are in service, goes on when this terminal closes,
     and starts again from its newest checkpoint when a node is replaced.
-
-    Examples: gpu-clusters run trainers --files . -- torchrun train.py; gpu-clusters run trainers --no-container -- env
     """
     if image is not None and no_container:
         output.refuse("run: --image and --no-container exclude each other")

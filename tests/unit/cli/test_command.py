@@ -96,7 +96,7 @@ def test_the_schema_is_a_json_schema(capsys: pytest.CaptureFixture[str]) -> None
     assert "region" in schema["properties"]
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("jobs", "run")])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_examples_are_in_lines_that_can_be_copied(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Wrapped text breaks at hyphens, also at those of options."""
     assert main([name, "--help"]) == 0

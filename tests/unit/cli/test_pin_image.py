@@ -116,7 +116,11 @@ training:
         def get_parameter(self, Name: str) -> dict[str, dict[str, str]]:  # noqa: N803 - boto3's
             return {"Parameter": {"Value": "ami-0aaaaaaaaaaaaaaaa"}}
 
-    monkeypatch.setattr(boto3, "client", lambda _service, region_name: {"us-east-1": Ssm()}[region_name])
+    class Session:
+        def client(self, _service: str, region_name: str) -> Ssm:
+            return {"us-east-1": Ssm()}[region_name]
+
+    monkeypatch.setattr("cdk_gpu_clusters_stacks.aws_session.open_session", Session)
     assert main(["pin-image", str(file)]) == 0
     parameter = choose_image("g6.xlarge", operating_system="al2023", variant="pytorch").parameter
     written = json.loads((tmp_path / "cdk.context.json").read_text())
