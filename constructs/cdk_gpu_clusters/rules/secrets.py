@@ -1,9 +1,10 @@
 """Secrets in what everyone may read: environments, commands, manifests and user data.
 
 A secret is found by its value or by its name. The forms of values are those that their issuers publish and scanners
-share: gitleaks' rules (gitleaks/gitleaks, config/gitleaks.toml @ b58d3f10) and, for NVIDIA, the NGC user guide. No
-detector for Python knows the tokens of Hugging Face and NVIDIA (detect-secrets 1.5.0, the newest, of May 2024), so the
-table is here, and the tests compare it with detect-secrets.
+share: gitleaks' rules (gitleaks/gitleaks, config/gitleaks.toml @ b58d3f10); for NVIDIA, the NGC user guide; for Docker
+Hub, npm's `_authToken` and Weights & Biases, keys in many public repositories (read 2026-11-23). No detector for Python
+knows the tokens of Hugging Face and NVIDIA (detect-secrets 1.5.0, the newest, of May 2024), so the table is here, and
+the tests compare it with detect-secrets.
 """
 
 from __future__ import annotations

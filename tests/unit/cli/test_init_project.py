@@ -206,3 +206,12 @@ def test_a_guessed_zone_of_a_reservation_is_marked(capacity: str, tmp_path: Path
     assert main(["init", *flags, "--zone", "use1-az2", "--force"]) == 0
     (network,) = (line for line in file.read_text().splitlines() if line.startswith("network:"))
     assert "# CHANGE" not in network
+
+
+def test_a_project_names_the_cdk_cli_that_reads_it(tmp_path: Path) -> None:
+    """The tag `latest` of the CLI on npm is another major version."""
+    pinned = json.loads((Path(__file__).parents[3] / "tools" / "cli" / "package.json").read_text())
+    for kind in ((), ("--python",)):
+        folder = tmp_path / f"project{len(kind)}"
+        assert main(["init", "--app", str(folder), *kind, "--name", "mine"]) == 0
+        assert f"aws-cdk@{pinned['dependencies']['aws-cdk']} " in (folder / "README.md").read_text()
