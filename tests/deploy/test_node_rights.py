@@ -83,9 +83,12 @@ class Fleets:
         texts = (json.dumps(one).replace("${aws:Ec2InstanceSourcePrivateIPv4}", address) for one in documents)
         self._policies = [IAMPolicy(text) for text in texts]
         ids = _physical_ids(account)
-        self.logs, self.other_logs, self.bucket = (
-            next(physical for logical, physical in ids.items() if logical.startswith(name))
-            for name in ("TrainersLogs", "OthersLogs", "Evidence")
+        self.logs, self.other_logs, self.bucket, *parameters = (
+            next((physical for logical, physical in ids.items() if logical.startswith(name)), "none")
+            for name in ("TrainersLogs", "OthersLogs", "Evidence", "TrainersJobRequest", "OthersJobRequest")
+        )
+        self.parameter, self.other_parameter = (
+            f"arn:aws:ssm:us-east-1:{ACCOUNT}:parameter/{one}" for one in parameters
         )
 
     def may(self, action: str, resource: str) -> bool:
@@ -232,6 +235,8 @@ def _own(fleets: Fleets) -> dict[str, str]:
         "logs:CreateLogStream": fleets.stream(fleets.node),
         "logs:PutLogEvents": fleets.stream(fleets.node),
         "logs:DescribeLogStreams": f"{fleets.log_group(fleets.logs)}:*",
+        "logs:GetLogEvents": f"{fleets.log_group(fleets.logs)}:log-stream:jobs/20261123-120000-a1b2/files",
+        "ssm:GetParameter": fleets.parameter,
         "s3:PutObject": fleets.evidence(fleets.node),
     }
 
@@ -247,10 +252,22 @@ def test_every_call_of_the_software_of_a_node_is_allowed(fleets: Fleets) -> None
         "ec2:TerminateInstances",
         "s3:GetObject",
         "secretsmanager:GetSecretValue",
-        "ssm:GetParameter",
         "ssm:StartSession",
     }
     assert _calls_of_software() - elsewhere <= own.keys()
+
+
+def test_a_node_speaks_about_jobs_for_itself_and_starts_none(fleets: Fleets) -> None:
+    job = f"{fleets.log_group(fleets.logs)}:log-stream:jobs/20261123-120000-a1b2"
+    own, peer = (f"{one}/{permissions.private_address(one)}" for one in (fleets.node, fleets.peer))
+    for flag in ("attempt/0001/ready", "attempt/0001/exit-0", "attempt/0002/lost", "result/0", "log"):
+        assert fleets.may("logs:CreateLogStream", f"{job}/{flag}/{own}"), flag
+        assert not fleets.may("logs:CreateLogStream", f"{job}/{flag}/{peer}"), flag
+    assert not fleets.may("logs:PutLogEvents", f"{job}/files")
+    assert not fleets.may("logs:GetLogEvents", f"{job}/log/{peer}")
+    assert not fleets.may("ssm:PutParameter", fleets.parameter)
+    assert not fleets.may("ssm:GetParameter", fleets.other_parameter)
+    assert not fleets.may("ssm:SendCommand", "*")
 
 
 def _calls_of_software() -> set[str]:

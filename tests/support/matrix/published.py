@@ -39,11 +39,15 @@ def reasons_to_refuse(asked: Asked) -> list[str]:
 
 
 def images_that_list(hardware: Hardware, system: str | None) -> Sequence[str]:
-    """Parameters of EC2 images whose documentation lists the type's family; for a plain CPU type, those of its kind."""
+    """Parameters of EC2 images whose documentation lists the type's family; for a plain CPU type, those of its kind.
+
+    Images with a framework are for those who ask for one.
+    """
     return [
         row["parameter"]
         for row in _image_rows()
         if row["purpose"] == "ec2"
+        and row.get("variant") != "pytorch"
         and row.get("accelerator") == hardware.accelerator
         and row["architecture"] == hardware.architecture
         and system in (None, row["operating_system"])
