@@ -136,8 +136,8 @@ class Terminal:
         return self._process.wait(seconds)
 
 
-def _has_no_sleep(node: Node) -> bool:
-    return "sleep 1000" not in node.run("ps -e -o args=").stdout
+def _has_no_process(node: Node, words: str) -> bool:
+    return words not in node.run("ps -e -o args=").stdout
 
 
 @pytest.fixture(scope="module")
@@ -173,10 +173,14 @@ def test_a_job_runs_on_both_nodes_as_a_user_without_rights(cluster: Cluster, pro
 
 def test_a_failed_job_has_the_status_of_its_ranks(cluster: Cluster) -> None:
     done = cluster.run(
-        "run", "Trainers", "--no-container", "--max-restarts", "1", "--", "sh", "-c", "exit $((4 + NODE_RANK))"
-    )
+        "run", "Trainers", "--no-container", "--max-restarts", "1", "--", "sh", "-c",
+        "setsid sleep 4321 & exit $((4 + NODE_RANK))",
+    )  # fmt: skip
     assert done.returncode in (4, 5), words_of(cluster, done)
     assert "attempt 2" in done.stdout
+    # As torchrun leaves its workers, each in a session of its own.
+    for node in cluster.nodes:
+        node.eventually(partial(_has_no_process, node, "sleep 4321"))
 
 
 def test_a_job_is_stopped_from_another_terminal(cluster: Cluster) -> None:
@@ -191,7 +195,7 @@ def test_a_job_is_stopped_from_another_terminal(cluster: Cluster) -> None:
     assert cluster.run("jobs", "stop", "Trainers").returncode == 0
     assert terminal.wait(120) == 130, terminal.output
     for node in cluster.nodes:
-        node.eventually(partial(_has_no_sleep, node))
+        node.eventually(partial(_has_no_process, node, "sleep 1000"))
 
 
 def test_a_node_is_lost_and_the_job_goes_on_from_its_checkpoint(cluster: Cluster, program: Path) -> None:

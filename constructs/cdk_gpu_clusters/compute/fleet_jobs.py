@@ -69,7 +69,11 @@ def job_document() -> Resource:
 
 
 def job_parameter() -> Resource:
-    """The parameter that holds the newest request. Users change its value, which a deployment leaves alone."""
+    """The parameter that holds the newest request. Users change its value.
+
+    A deployment that changes the parameter itself, such as its tags, writes this value again (CloudFormation's handler
+    calls PutParameter with all properties). Jobs that run go on.
+    """
     properties = {
         "Type": "String",
         "Value": NO_REQUEST,

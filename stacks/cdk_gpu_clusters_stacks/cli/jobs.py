@@ -76,12 +76,13 @@ def stop(fleet: Fleet, job: _Job = None, region: Region = None, profile: Profile
     from cdk_gpu_clusters_stacks.jobs.client import JobError
 
     with connected(fleet, region, profile) as jobs:
-        job_id = _chosen(jobs, job).request.job_id
+        chosen = _chosen(jobs, job)
+        job_id = chosen.request.job_id
         if result := jobs.board(job_id).result:
             output.write(f"{job_id} has already ended: {result}\n", stderr=True)
             return
         try:
-            jobs.stop(job_id)
+            jobs.stop(chosen)
         except JobError as fault:
             output.refuse(f"jobs: {fault}")
         output.write(f"{job_id} ends on all nodes\n", stderr=True)

@@ -70,7 +70,9 @@ def run(
     processes: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Processes of a node. Default: one for each accelerator.")
     ] = None,
-    grace: Annotated[int, typer.Option(min=0, metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")] = 30,
+    grace: Annotated[
+        int, typer.Option(min=0, max=3000, metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")
+    ] = 60,
     on: Annotated[
         Orchestrator | None,
         typer.Option(

@@ -112,20 +112,20 @@ class FleetJobs:
             )
         # Before the request: nodes look for the files as soon as they see it.
         self._send(request.job_id, files)
-        self._ssm.put_parameter(Name=self.fleet.parameter, Value=text, Type="String", Overwrite=True)
+        self._request(whole)
         return self.tell_nodes()
 
-    def stop(self, job_id: str) -> None:
+    def stop(self, past: PastJob) -> None:
         """End a job.
 
         Raises:
-            JobError: If it is not the newest one.
+            JobError: If another one was requested since.
         """
         current = self.current()
-        if current is None or current.job_id != job_id:
-            raise JobError(f"{job_id} is not the newest job of {self.fleet.names[0]}: it has ended")
-        text = as_text(replace(current, is_stopped=True))
-        self._ssm.put_parameter(Name=self.fleet.parameter, Value=text, Type="String", Overwrite=True)
+        # A deployment that changes the parameter, such as its tags, empties it.
+        if current is not None and current.job_id != past.request.job_id:
+            raise JobError(f"{past.request.job_id} has ended: {current.job_id} was requested since")
+        self._request(replace(past.request, is_stopped=True))
         self.tell_nodes()
 
     def tell_nodes(self) -> str:
@@ -156,6 +156,11 @@ class FleetJobs:
         with suppress(RequestError):
             return read_request(found["Parameter"]["Value"])
         return None
+
+    def is_replaced(self, job_id: str) -> bool:
+        """Whether another job was requested since."""
+        current = self.current()
+        return current is not None and current.job_id != job_id
 
     def past(self) -> list[PastJob]:
         """The jobs that the parameter's history still has, the newest first. AWS keeps 100 versions."""
@@ -207,6 +212,9 @@ class FleetJobs:
         groups = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[self.fleet.group])
         found: Sequence[JobFleet] = read_fleets(groups["AutoScalingGroups"])
         return found[0] if found else replace(self.fleet, nodes={}, size=0)
+
+    def _request(self, request: JobRequest) -> None:
+        self._ssm.put_parameter(Name=self.fleet.parameter, Value=as_text(request), Type="String", Overwrite=True)
 
     def _send(self, job_id: str, files: bytes) -> None:
         if not files:

@@ -12,9 +12,13 @@ from cdk_gpu_clusters.node.gpunode.fleet_jobs.board import Attempt, Board, Membe
 from .client import Line
 from .fleet import JobFleet
 
-_PAUSE_SECONDS = 2.0
+_PAUSE_SECONDS = 3.0
 # Events arrive in the order in which nodes send them, a few seconds apart: look back as far as that.
-_LOOK_BACK_MILLISECONDS = 60_000
+_LOOK_BACK_MILLISECONDS = 30_000
+# From one look whether another job was requested to the next.
+_REPLACED_SECONDS = 30.0
+#: Result of a job in whose place another one was requested.
+REPLACED = "replaced"
 # The last lines of a job come after its result.
 _LAST_LINES_SECONDS = 10.0
 _REFUSAL_SECONDS = 30.0
@@ -27,6 +31,7 @@ class Source(Protocol):
     def lines(self, job_id: str, since_milliseconds: int = 0) -> Iterator[Line]: ...
     def nodes(self) -> JobFleet: ...
     def refusals(self, command_id: str) -> dict[str, str]: ...
+    def is_replaced(self, job_id: str) -> bool: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +157,11 @@ def follow(
         sleep: Waits.
 
     Returns:
-        The result.
+        The result; `replaced` if another job was requested since.
     """
     lines = _Lines(source, job_id, on_line)
     begin, ended_at, refusals = clock(), None, {}
+    asked_at = begin
     while True:
         view = view_of(source.board(job_id), source.nodes(), wanted)
         if command_id and view.ready < wanted and clock() - begin > _REFUSAL_SECONDS:
@@ -167,6 +173,10 @@ def follow(
             ended_at = clock() if ended_at is None else ended_at
             if clock() - ended_at >= _LAST_LINES_SECONDS:
                 return view.result
+        elif clock() - asked_at >= _REPLACED_SECONDS:
+            asked_at = clock()
+            if source.is_replaced(job_id):
+                return REPLACED
         sleep(_PAUSE_SECONDS)
 
 

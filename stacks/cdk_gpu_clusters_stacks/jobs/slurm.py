@@ -44,8 +44,10 @@ def sbatch_script(request: JobRequest, partition: str) -> str:
         [
             "#!/bin/bash",
             *(f"#SBATCH --{name}={value}" for name, value in head.items()),
-            # All processors, GPUs and memory of a node; Slurm starts the job again after a node has failed.
+            # All processors and GPUs of a node, and with --mem=0 all of its memory (sbatch(1)).
             "#SBATCH --exclusive",
+            "#SBATCH --mem=0",
+            # Slurm starts the job again after a node has failed.
             "#SBATCH --requeue",
             "set -euo pipefail",
             *(f"export {name}={shlex.quote(value)}" for name, value in request.environment.items()),

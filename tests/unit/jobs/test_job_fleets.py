@@ -119,7 +119,7 @@ def states(view: View) -> list[tuple[str, str]]:
 
 def test_the_view_says_what_each_node_does() -> None:
     (fleet,) = read_fleets([group("g", "T/Trainers", states=("InService", "InService", "Pending:Wait"))])
-    waiting = view_of(board("attempt/0001/ready/i-1/10.0.0.1"), fleet, wanted=4)
+    waiting = view_of(board("attempt/0001/ready/-/i-1/10.0.0.1"), fleet, wanted=4)
     assert waiting.summary == "1 of 4 nodes are ready"
     assert states(waiting) == [
         ("ip-10-0-0-1", "ready"),
@@ -127,7 +127,12 @@ def test_the_view_says_what_each_node_does() -> None:
         ("i-3", "boots (Pending:Wait)"),
         ("-", "not launched yet"),
     ]
-    ready = ("attempt/0002/ready/i-1/10.0.0.1", "attempt/0002/ready/i-9/10.0.0.9", "attempt/0002/ready/i-2/10.0.0.2")
+    ready = (
+        "attempt/0001/ready/-/i-1/10.0.0.1",
+        "attempt/0002/ready/-/i-1/10.0.0.1",
+        "attempt/0002/ready/-/i-9/10.0.0.9",
+        "attempt/0002/ready/-/i-2/10.0.0.2",
+    )
     running = view_of(board(*ready, "attempt/0002/exit-0/i-1/10.0.0.1"), fleet, wanted=2)
     assert running.summary == "attempt 2 runs on 2 nodes"
     assert states(running) == [
@@ -144,6 +149,7 @@ class Recorded:
     def __init__(self, *looks: tuple[Board, list[Line]]) -> None:
         self._looks, self._number = looks, -1
         self.asked: list[int] = []
+        self.newer = False
 
     @property
     def _now(self) -> tuple[Board, list[Line]]:
@@ -161,6 +167,10 @@ class Recorded:
 
     def nodes(self) -> JobFleet:
         return read_fleets([group("g", "T/Trainers")])[0]
+
+    def is_replaced(self, job_id: str) -> bool:
+        assert job_id == JOB
+        return self.newer
 
     def refusals(self, command_id: str) -> dict[str, str]:
         assert command_id == "c-1"
@@ -200,7 +210,16 @@ def test_each_line_comes_once_even_if_it_arrives_late_and_after_the_result() -> 
     assert result == "3"
     assert shown == [("ip-10-0-0-1", f"line {number}") for number in (1, 2, 3, 4)]
     assert source.asked[0] == 0
-    assert source.asked[-1] == 102_000 - 60_000
+    assert source.asked[-1] == 102_000 - 30_000
+
+
+def test_a_job_whose_place_another_one_took_is_not_followed_for_ever() -> None:
+    clock, source = Clock(), Recorded((board(), []))
+    source.newer = True
+    result = follow(
+        source, JOB, wanted=2, on_line=lambda *_: None, on_view=lambda _: None, clock=clock, sleep=clock.sleep
+    )
+    assert result == "replaced"
 
 
 def test_nodes_that_do_not_answer_are_named_after_a_while() -> None:

@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.fleet_jobs.attempts import CANNOT_START, Attempts
+from cdk_gpu_clusters.node.gpunode.fleet_jobs.attempts import CANNOT_START, CRASHED, Attempts
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.board import STOPPED, Board, Member, read_board
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.ranks import Place, StartError
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
@@ -45,9 +45,9 @@ class Fleet:
         self.nodes: list[Node] = []
         self._lock = threading.Lock()
 
-    def launch(self, *numbers: int, broken_image: bool = False) -> None:
+    def launch(self, *numbers: int, broken_image: bool = False, has_crashed: bool = False) -> None:
         for number in numbers:
-            node = Node(self, number, broken_image=broken_image)
+            node = Node(self, number, broken_image=broken_image, has_crashed=has_crashed)
             self.alive.add(node.own.instance_id)
             self.nodes.append(node)
             node.thread.start()
@@ -85,9 +85,9 @@ class Dead(Exception):
 class Node:
     """A node. It is its own board and its own ranks."""
 
-    def __init__(self, fleet: Fleet, number: int, *, broken_image: bool) -> None:
+    def __init__(self, fleet: Fleet, number: int, *, broken_image: bool, has_crashed: bool) -> None:
         self.fleet, self.number, self.own, self.is_dead = fleet, number, member(number), threading.Event()
-        self.result, self._broken_image = "", broken_image
+        self.result, self._broken_image, self._has_crashed = "", broken_image, has_crashed
         self.said: list[str] = []
         self._place: Place | None = None
         self._status: int | None = None
@@ -100,7 +100,9 @@ class Node:
             self,
             self,
             in_service=lambda: set(self.fleet.alive),
-            in_order=sorted,
+            are_known=lambda members: all(one.instance_id != "i-666" for one in members),
+            place="-" if self.number % 2 else f"nn-{9 - self.number}",
+            has_crashed=self._has_crashed,
             copy=lambda _: None,
             say=self.said.append,
             is_ending=lambda: False,
@@ -147,7 +149,7 @@ class Node:
 
     def end(self, wait_seconds: float) -> None:
         assert wait_seconds == self.fleet.request.grace_seconds
-        self._status = 143
+        self._status = 143 if self._status is None else self._status
 
 
 def member(number: int) -> Member:
@@ -235,6 +237,37 @@ def test_a_node_that_starts_again_ends_the_attempt_for_all() -> None:
     assert {place.attempt for _, place in fleet.started} == {1, 2}
 
 
+def _has_begun(fleet: Fleet, attempt: int) -> bool:
+    return [place.attempt for _, place in fleet.started].count(attempt) == len(fleet.alive)
+
+
+def test_a_program_that_crashes_again_and_again_uses_up_the_restarts() -> None:
+    """Such as one that the kernel ends for want of memory: it would start the job on all nodes for ever."""
+    fleet = Fleet(request(2, max_restarts=1), lambda _: None)
+    fleet.launch(1, 2)
+    for attempt in (1, 2):
+        eventually(partial(_has_begun, fleet, attempt), "an attempt")
+        fleet.kill(2)
+        fleet.launch(2, has_crashed=True)
+    assert fleet.results() == [str(CRASHED)] * 2
+
+
+def test_a_forged_number_of_an_attempt_is_no_attempt() -> None:
+    fleet = Fleet(request(2), lambda _: 0)
+    fleet.create(f"jobs/{JOB}/attempt/9999/lost/i-666/203.0.113.9")
+    fleet.launch(1, 2)
+    assert fleet.results() == ["0"] * 2
+    assert {place.attempt for _, place in fleet.started} == {1}
+
+
+def test_ranks_follow_the_network_if_all_places_are_known() -> None:
+    names = {f"attempt/0001/ready/{place}/i-{n}/10.0.0.{n}": n for n, place in ((1, "nn-b"), (2, "nn-a"), (3, "nn-b"))}
+    streams = {f"jobs/{JOB}/{name}": float(when) for name, when in names.items()}
+    assert [one.instance_id for one in read_board(JOB, streams).attempt(1).ranks(3)] == ["i-2", "i-1", "i-3"]
+    streams[f"jobs/{JOB}/attempt/0001/ready/-/i-4/10.0.0.4"] = 0.0
+    assert [one.instance_id for one in read_board(JOB, streams).attempt(1).ranks(4)] == ["i-1", "i-2", "i-3", "i-4"]
+
+
 def test_a_spare_node_stands_by_and_takes_the_place_of_a_lost_one() -> None:
     fleet = Fleet(request(2, max_restarts=0), lambda place: None if place.attempt == 1 else 0)
     fleet.launch(1, 2)
@@ -266,7 +299,7 @@ def test_a_stopped_job_does_not_start_again() -> None:
 def test_flags_of_instances_outside_of_the_fleet_only_cost_an_attempt() -> None:
     """Many roles of an account may write to all of its log groups."""
     fleet = Fleet(request(2, max_restarts=0), lambda _: 0)
-    fleet.create(f"jobs/{JOB}/attempt/0001/ready/i-666/203.0.113.9")
+    fleet.create(f"jobs/{JOB}/attempt/0001/ready/-/i-666/203.0.113.9")
     fleet.launch(1, 2)
     assert fleet.results() == ["0"] * 2
     assert all(one.instance_id != "i-666" for _, place in fleet.started for one in place.members if place.attempt > 1)

@@ -6,6 +6,7 @@ import os
 import pwd
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +132,39 @@ def test_a_container_has_the_gpus_the_network_and_the_file_systems_of_the_node_a
 
 @pytest.mark.parametrize("folder", ["/etc/systemd/system/ssh.service.d", "/fsx/../etc/cron.d/x", "relative"])
 def test_root_makes_no_folder_for_checkpoints_outside_of_the_file_systems(root: Path, folder: str) -> None:
-    ranks(checkpoint_directory=folder).prepare()
+    with suppress(StartError):
+        ranks(checkpoint_directory=folder).prepare()
     assert not (root / "etc/systemd").exists()
     assert not (root / "etc/cron.d").exists()
+
+
+def test_root_follows_no_link_of_a_job_to_a_folder_of_its_own(root: Path) -> None:
+    """A job could link to a folder of root, and get one inside it from the next job."""
+    (root / "usr/local/lib/gpu-cluster").mkdir(parents=True)
+    (root / "scratch/d").mkdir()
+    (root / "scratch/d/x").symlink_to(root / "usr/local/lib/gpu-cluster")
+    with pytest.raises(StartError, match="Not a directory"):
+        ranks(checkpoint_directory="/scratch/d/x/json").prepare()
+    assert list((root / "usr/local/lib/gpu-cluster").iterdir()) == []
+    (root / "scratch/file").touch()
+    with pytest.raises(StartError, match="Not a directory"):
+        ranks(checkpoint_directory="/scratch/file/x").prepare()
+
+
+def test_processes_of_the_system_are_never_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.kill", lambda *_: pytest.fail("killed"))
+    for user in (0, 999):
+        module.kill_all_of(user)
+
+
+def test_launchers_that_start_ranks_themselves_are_not_pinned(start: Callable[..., Started]) -> None:
+    assert "--pin" in start().command
+    request = JobRequest(job_id=JOB, command=("/opt/amazon/openmpi/bin/mpirun", "-n", "2", "a"), nodes=2)
+    made = ranks()
+    made._request = request
+    made.start(PLACE).close()
+    process: Any = made._process
+    assert "--pin" not in process.command
 
 
 def test_a_folder_of_checkpoints_is_made_for_the_user_of_jobs(root: Path) -> None:

@@ -16,8 +16,8 @@ from .board import STOPPED, Board, Member, attempt_prefix
 from .ranks import Place, StartError
 from .request import JobRequest
 
-#: Status of a job whose ranks cannot be started, as of `docker run`.
-CANNOT_START = 125
+#: Status of a job whose ranks cannot be started, as of `docker run`, and of one whose program on a node has crashed.
+CANNOT_START, CRASHED = 125, 70
 # From one look at the board to the next; more in a large fleet, for the API's limit of 25 calls a second (CloudWatch
 # Logs quotas, DescribeLogStreams).
 _LOOK_SECONDS, _LOOK_SECONDS_PER_NODE = 4.0, 0.5
@@ -57,11 +57,13 @@ class Attempts:
         posts: Its board.
         ranks: What starts the ranks.
         in_service: The instances of the fleet that are in service; empty if that is not known now.
-        in_order: Brings members into the order of their ranks, by what EC2 reports of them; None unless it knows all
-            of them now.
+        are_known: Whether EC2 knows all of some members now, in this fleet and with these addresses.
+        place: Place of this node in EC2's network.
         copy: Passes on what the ranks print.
         say: Shows the user what happens.
         is_ending: Whether this node is about to end, and must not begin anything.
+        cannot_start: Why the ranks can never be started on this node; empty otherwise.
+        has_crashed: Whether this program ran the job before, since the node was started.
         clock: Seconds that only grow.
         sleep: Waits.
     """
@@ -74,15 +76,19 @@ class Attempts:
         ranks: Runner,
         *,
         in_service: Callable[[], Collection[str]],
-        in_order: Callable[[list[Member]], list[Member] | None],
+        are_known: Callable[[list[Member]], bool],
+        place: str,
         copy: Callable[[IO[bytes]], object],
         say: Callable[[str], None],
         is_ending: Callable[[], bool],
+        cannot_start: str = "",
+        has_crashed: bool = False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._request, self._own, self._posts, self._ranks = request, own, posts, ranks
-        self._in_service, self._in_order, self._copy = in_service, in_order, copy
+        self._in_service, self._are_known, self._copy, self._place = in_service, are_known, copy, place
+        self._cannot_start, self._has_crashed = cannot_start, has_crashed
         self._say, self._is_ending, self._clock, self._sleep = say, is_ending, clock, sleep
         self._gone: frozenset[str] = frozenset()
         self._asked_at = float("-inf")
@@ -108,22 +114,34 @@ class Attempts:
         if self._posts.is_stopped():
             return STOPPED
         cannot_start = self._prepare()
-        if not self._is_ending() and not self._posts.post(f"{prefix}ready"):
-            # Ranks of this node ran in it before the node, or this program, started again.
-            self._posts.post(f"{prefix}lost")
+        if self._posts.read().newest > number:
+            return None
+        if not self._is_ending() and not self._announce(prefix, number):
             return None
         while True:
             board = self._gather(number)
             decided = self._decided(board, number)
             if decided is not None or board.attempt(number).is_over() or board.newest > number:
                 return decided
-            members = self._in_order(board.attempt(number).members(self._request.nodes))
-            if members is not None:
+            members = board.attempt(number).ranks(self._request.nodes)
+            # The board may be anyone's; addresses that ranks connect to come from EC2.
+            if self._are_known(members):
                 return self._take_part(number, Place(members, self._own, number), cannot_start)
             self._wait()
 
+    def _announce(self, prefix: str, number: int) -> bool:
+        """Post that this node is ready; False if its ranks ran in this attempt before, which then is over."""
+        has_run = self._own in self._posts.read().attempt(number).ready
+        if not has_run and self._posts.post(f"{prefix}ready/{self._place}"):
+            return True
+        # After a reboot the node was lost for a while. A crash of this program, such as for want of memory, counts.
+        self._posts.post(f"{prefix}exit-{CRASHED}" if self._has_crashed else f"{prefix}lost")
+        return False
+
     def _prepare(self) -> str:
         """Prepare the ranks; why they cannot be started, or an empty text."""
+        if self._cannot_start:
+            return self._cannot_start
         try:
             self._ranks.prepare()
         except StartError as reason:
@@ -176,9 +194,15 @@ class Attempts:
                 status = self._wait_for_ranks(failed)
             if status is not None:
                 self._say(f"the ranks of this node ended with status {status}")
+                # Launchers leave processes behind, which would hold the GPUs.
+                self._ranks.end(self._request.grace_seconds)
                 self._posts.post(f"{prefix}exit-{status}")
                 has_ended = True
             board = self._look(number)
+            if set(board.attempt(number).members(len(place.members))) != set(place.members):
+                # A node was ready earlier than the board showed at the start: not all have the same members.
+                self._posts.post(f"{prefix}lost")
+                board = self._posts.read()
             decided = self._decided(board, number)
             if decided is not None or board.attempt(number).is_over() or board.newest > number:
                 if not has_ended:

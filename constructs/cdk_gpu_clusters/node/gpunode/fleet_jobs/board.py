@@ -7,13 +7,15 @@ when (CloudWatch Logs API reference, CreateLogStream and DescribeLogStreams).
 | --- | --- | --- |
 | `files` | the user | its events hold the files of the job |
 | `log/INSTANCE/ADDRESS` | a node | the output of its ranks |
-| `attempt/0001/ready/INSTANCE/ADDRESS` | a node | it is ready to start its ranks |
+| `attempt/0001/ready/PLACE/INSTANCE/ADDRESS` | a node | it is ready to start its ranks; its place in EC2's network |
 | `attempt/0001/exit-1/INSTANCE/ADDRESS` | a node | its ranks have ended, with this status |
 | `attempt/0001/lost/INSTANCE/ADDRESS` | a node | a member of this attempt is gone, and its ranks will not come back |
 | `result/1/INSTANCE/ADDRESS` | a node | the job has ended, with this status |
 
 The nodes that were ready first are the members of an attempt, as many as the job takes. The order of two nodes that
-were ready in the same millisecond is that of their names. So all nodes that see the same board agree on the members.
+were ready in the same millisecond is that of their names. Ranks are in the order of the places, which each node states
+once: a place is the network nodes above it, with dots between, or `-` if EC2 does not report them. So all nodes that
+see the same board agree on the members and on their ranks.
 
 The board decides when ranks start and end, and nothing else. Many roles of an account may write to all of its log
 groups, so nothing here is trusted: what runs, and whether it is to end, is in the request (`request`), and the
@@ -33,11 +35,16 @@ from typing import NamedTuple
 JOB_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9]{4}")
 #: First part of the names of all streams of jobs.
 JOBS = "jobs"
+#: Place of a node whose network EC2 does not report.
+UNKNOWN = "-"
 #: Result of a job that a user has stopped.
 STOPPED = "stopped"
 _ADDRESS = r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
 _OF_NODE = rf"(?P<instance>i-[0-9a-f]+)/(?P<address>{_ADDRESS})"
-_FLAG = re.compile(rf"attempt/(?P<attempt>[0-9]{{4}})/(?P<state>ready|lost|exit-(?P<status>[0-9]{{1,3}}))/{_OF_NODE}")
+_FLAG = re.compile(
+    rf"attempt/(?P<attempt>[0-9]{{4}})/"
+    rf"(?P<state>ready/(?P<place>[a-z0-9.-]{{1,200}})|lost|exit-(?P<status>[0-9]{{1,3}}))/{_OF_NODE}"
+)
 _RESULT = re.compile(rf"result/(?P<result>[0-9]{{1,3}}|{STOPPED})/{_OF_NODE}")
 _LOG = re.compile(rf"log/{_OF_NODE}")
 
@@ -55,17 +62,26 @@ class Attempt:
 
     Attributes:
         ready: When each node was ready, in milliseconds since 1970.
+        places: Its place in EC2's network; `-` if it is unknown.
         exits: Status with which the ranks of a node ended, and when.
         lost: Nodes that have seen that a member is gone.
     """
 
     ready: dict[Member, float] = field(default_factory=dict)
+    places: dict[Member, str] = field(default_factory=dict)
     exits: dict[Member, tuple[int, float]] = field(default_factory=dict)
     lost: set[Member] = field(default_factory=set)
 
     def members(self, count: int) -> list[Member]:
         """The nodes that run it, by the time at which they were ready; fewer than the count while it gathers."""
         return sorted(self.ready, key=lambda one: (self.ready[one], one))[:count]
+
+    def ranks(self, count: int) -> list[Member]:
+        """The members in the order of their ranks: near ones next to each other if all places are known."""
+        members = sorted(self.members(count), key=lambda one: [int(part) for part in one.address.split(".")])
+        if any(self.places.get(one, UNKNOWN) == UNKNOWN for one in members):
+            return members
+        return sorted(members, key=lambda one: self.places[one])
 
     def is_over(self) -> bool:
         """Whether its ranks have to end: some have failed, or a member is gone."""
@@ -98,8 +114,11 @@ class Board:
 
     @property
     def newest(self) -> int:
-        """Number of the newest attempt; 0 before the first."""
-        return max(self.attempts, default=0)
+        """Number of the newest attempt; 0 before the first. A number without those before it is a forgery."""
+        number = 0
+        while number + 1 in self.attempts:
+            number += 1
+        return number
 
     def attempt(self, number: int) -> Attempt:
         """One attempt, empty before any node was ready for it."""
@@ -147,8 +166,9 @@ def _read(board: Board, name: str, created: float) -> None:
     if found := _FLAG.fullmatch(name):
         attempt = board.attempts.setdefault(int(found["attempt"]), Attempt())
         member = Member(found["instance"], found["address"])
-        if found["state"] == "ready":
+        if found["place"]:
             attempt.ready[member] = created
+            attempt.places[member] = found["place"]
         elif found["state"] == "lost":
             attempt.lost.add(member)
         else:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 from .. import paths, state
@@ -16,11 +18,13 @@ from ..command import run
 from ..events import Events
 from ..lifecycle import membership
 from ..node import AwsError, Node, this_node
-from ..topology.peers import NoPeersError, NotYetError, find_peers
+from ..topology.peers import NoPeersError, NotYetError, find_peers, network_nodes
 from .attempts import Attempts
-from .board import JOB_ID, JOBS, STOPPED, Member
+from .board import JOB_ID, JOBS, STOPPED, UNKNOWN, Member
+from .output import FOLDER as LOG_FOLDER
 from .output import Output
 from .posts import LoggedPosts, current_request
+from .ranks import JOBS as JOBS_FOLDER
 from .ranks import Ranks, StartError
 from .request import JobRequest, RequestError
 
@@ -36,6 +40,7 @@ Exit status: 0 done, 64 a wrong command line, 69 this node takes no jobs, 75 not
 _UNIT = "gpu-job@{}.service"
 # CloudWatch Logs shows events a moment after it has accepted them.
 _REQUEST_SECONDS, _PAUSE_SECONDS = 120, 3
+_KEPT_JOBS = 10
 
 
 def add_job(commands: argparse._SubParsersAction[Any]) -> None:
@@ -56,17 +61,38 @@ def add_job(commands: argparse._SubParsersAction[Any]) -> None:
 
 def sync(node: Node) -> int:
     """Start the newest job of the fleet on this node, or stop the one that runs."""
+    refusal = _refusal(node)
+    if refusal is not None:
+        return refusal
+    try:
+        request = current_request(node)
+        wanted = "" if request is None or _has_ended(node, request) else request.job_id
+    except AwsError as fault:
+        return _fail(str(fault), os.EX_TEMPFAIL)
+    except RequestError as fault:
+        return _fail(str(fault), os.EX_UNAVAILABLE)
+    # A deployment may have emptied the parameter: that ends no job.
+    return 0 if request is None else _switch_to(wanted)
+
+
+def _refusal(node: Node) -> int | None:
+    """Exit status of a node that takes no jobs, or none yet; None of one that does."""
     if not node.settings.text("log_group") or not node.instance_id:
         return _fail("this node has no log group or no identity: it takes no jobs", os.EX_UNAVAILABLE)
     boot = state_of_boot()
-    if boot != "ready" or state.announced():
-        return _fail(f"this node takes no jobs now: {state.announced() or boot or 'it boots'}", os.EX_TEMPFAIL)
-    try:
-        request = current_request(node)
-        is_wanted = request is not None and not request.is_stopped and not _result(node, request.job_id)
-    except (AwsError, RequestError) as fault:
-        return _fail(str(fault), os.EX_TEMPFAIL)
-    wanted = request.job_id if request is not None and is_wanted else ""
+    if boot == "failed" or state.announced():
+        return _fail(f"this node takes no jobs: {state.announced() or 'its boot has failed'}", os.EX_UNAVAILABLE)
+    if boot != "ready":
+        return _fail("this node takes no jobs yet: it boots", os.EX_TEMPFAIL)
+    return None
+
+
+def _has_ended(node: Node, request: JobRequest) -> bool:
+    return request.is_stopped or bool(LoggedPosts(node, request.job_id).read().result)
+
+
+def _switch_to(wanted: str) -> int:
+    """Run one job, or none if its id is empty, and no other."""
     running = _running()
     for job_id in running:
         if job_id != wanted:
@@ -80,30 +106,23 @@ def sync(node: Node) -> int:
     return 0
 
 
-def _result(node: Node, job_id: str) -> str:
-    return LoggedPosts(node, job_id).read().result
-
-
 def run_job(node: Node, job_id: str) -> int:
     """Take part in a job until it ends."""
     own = _member(node)
     if not JOB_ID.fullmatch(job_id) or own is None:
         return _fail("no id of a job, or no identity of this node", os.EX_USAGE)
     posts = LoggedPosts(node, job_id)
-    output = Output(node, f"{JOBS}/{job_id}/log/{node.stream_name}", job_id)
-    events = Events(node.instance_id)
     try:
         request = current_request(node)
         if request is None or request.job_id != job_id or request.is_stopped:
             return _fail(f"{job_id} is not the job of this fleet", os.EX_DATAERR)
-        files = _wait_for_files(posts, request)
         ranks = Ranks(node, job_id, request)
-        ranks.unpack(files)
-    except (RequestError, StartError, AwsError, OSError) as fault:
-        output.say(f"cannot start: {fault}")
-        output.close()
+        cannot_start = _unpack(posts, request, ranks)
+    except AwsError as fault:
+        return _fail(str(fault), os.EX_TEMPFAIL)
+    except RequestError as fault:
         return _fail(str(fault), os.EX_DATAERR)
-    events.write("job", "started", f"{job_id}: {' '.join(request.command)}")
+    output = Output(node, f"{JOBS}/{job_id}/log/{node.stream_name}", job_id)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     attempts = Attempts(
         request,
@@ -111,11 +130,43 @@ def run_job(node: Node, job_id: str) -> int:
         posts,
         ranks,
         in_service=lambda: in_service(node),
-        in_order=lambda members: in_order(node, members),
+        are_known=lambda members: are_known(node, members),
+        place=place_of(node),
         copy=output.copy,
         say=output.say,
         is_ending=lambda: bool(state.announced()),
+        cannot_start=cannot_start,
+        has_crashed=_has_run(job_id),
     )
+    return _run(node, request, posts, ranks, attempts, output)
+
+
+def _unpack(posts: LoggedPosts, request: JobRequest, ranks: Ranks) -> str:
+    """Put the files of a job in place; why that fails, or an empty text.
+
+    Raises:
+        AwsError: If AWS refuses or does not answer.
+    """
+    try:
+        remove_old(request.job_id)
+        ranks.unpack(_wait_for_files(posts, request))
+    except (RequestError, StartError, OSError) as fault:
+        return str(fault)
+    return ""
+
+
+def _has_run(job_id: str) -> bool:
+    """Whether this program has run the job since the node was started; it has from now on."""
+    name = f"job-{job_id}"
+    before = bool(state.recall(name))
+    with suppress(OSError):
+        state.remember(name, {"started": True})
+    return before
+
+
+def _run(node: Node, request: JobRequest, posts: LoggedPosts, ranks: Ranks, attempts: Attempts, output: Output) -> int:
+    events = Events(node.instance_id)
+    events.write("job", "started", f"{request.job_id}: {' '.join(request.command)}")
     result = "ended"
     try:
         result = attempts.run()
@@ -128,7 +179,8 @@ def run_job(node: Node, job_id: str) -> int:
         raise
     finally:
         ranks.end(request.grace_seconds)
-        events.write("job", "ok" if result in ("0", STOPPED) else "failed", f"{job_id}: {result}")
+        state_of_event = "ok" if result in ("0", STOPPED) else "failed"
+        events.write("job", state_of_event, f"{request.job_id}: {result}")
         output.close()
     return 0
 
@@ -162,15 +214,31 @@ def in_service(node: Node) -> Collection[str]:
     return [str(one["InstanceId"]) for one in rows if not str(one["LifecycleState"]).startswith(_LEAVING)]
 
 
-def in_order(node: Node, members: list[Member]) -> list[Member] | None:
-    """Members in the order of their ranks; None unless EC2 knows all of them, with these addresses, in this fleet."""
+def are_known(node: Node, members: list[Member]) -> bool:
+    """Whether EC2 knows all members, with these addresses, in this fleet."""
     try:
-        peers = find_peers(node).nodes
+        peers = find_peers(node, by_network=False).nodes
     except (NoPeersError, NotYetError):
-        return None
-    known = [Member(one.instance_id, one.private_ip) for one in peers]
-    ordered = [one for one in known if one in members]
-    return ordered if len(ordered) == len(members) else None
+        return False
+    return set(members) <= {Member(one.instance_id, one.private_ip) for one in peers}
+
+
+def place_of(node: Node) -> str:
+    """The place of this node in EC2's network, as its flags have it."""
+    try:
+        above = network_nodes(node.aws, [node.instance_id]).above.get(node.instance_id, ())
+    except AwsError:
+        above = ()
+    return ".".join(above) or UNKNOWN
+
+
+def remove_old(job_id: str) -> None:
+    """Remove the files and the output of older jobs than the last few: nothing else does."""
+    for folder in (paths.below(JOBS_FOLDER), paths.below(LOG_FOLDER)):
+        kept = sorted(folder.iterdir())[-_KEPT_JOBS:] if folder.is_dir() else []
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
+            if entry not in kept and JOB_ID.fullmatch(entry.stem) and entry.stem != job_id:
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def state_of_boot() -> str:

@@ -14,7 +14,8 @@ from ..node import AwsError, Node
 from ..quoting import one_line
 from ..shipping import put_events
 
-_FOLDER = "/var/log/gpu-jobs"
+#: Where the output of jobs is kept on a node.
+FOLDER = "/var/log/gpu-jobs"
 # CloudWatch user guide, quotas: one call per stream takes 1 MB; the CLI takes most of a second of a processor.
 _PAUSE_SECONDS = 3.0
 _LONGEST_LINE = 16_384
@@ -34,7 +35,7 @@ class Output:
 
     def __init__(self, node: Node, stream_name: str, job_id: str) -> None:
         self._node, self._stream = node, stream_name
-        folder = paths.below(_FOLDER)
+        folder = paths.below(FOLDER)
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         self.file: Path = folder / f"{job_id}.log"
         self._copies = self.file.open("a", encoding="utf-8", buffering=1)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ..lifecycle import membership
 from ..node import AwsError, Node
-from .board import JOBS, Board, read_board
+from .board import JOBS, Board, attempt_prefix, read_board
 from .request import PARAMETER_TAG, JobRequest, read_files, read_request
 
 _TIMEOUT_SECONDS = 20
@@ -28,6 +28,7 @@ class LoggedPosts:
     def __init__(self, node: Node, job_id: str) -> None:
         self._node = node
         self.job_id: str = job_id
+        self._streams: dict[str, float] = {}
         self._last: Board | None = None
 
     def read(self) -> Board:
@@ -36,12 +37,26 @@ class LoggedPosts:
         Raises:
             AwsError: If AWS has not answered yet.
         """
+        prefix = f"{JOBS}/{self.job_id}/"
         try:
-            self._last = read_board(self.job_id, _streams(self._node, f"{JOBS}/{self.job_id}/"))
+            if self._last is None:
+                self._streams |= _streams(self._node, prefix)
+            else:
+                self._look_for_news(prefix, max(1, self._last.newest))
+            self._last = read_board(self.job_id, self._streams)
         except AwsError:
             if self._last is None:
                 raise
         return self._last
+
+    def _look_for_news(self, prefix: str, number: int) -> None:
+        """Read what may have changed: a page has 50 streams, and attempts that are over only fill pages."""
+        self._streams |= _streams(self._node, f"{prefix}result/")
+        found = _streams(self._node, f"{prefix}{attempt_prefix(number)}")
+        while found:
+            self._streams |= found
+            number += 1
+            found = _streams(self._node, f"{prefix}{attempt_prefix(number)}")
 
     def post(self, name: str) -> bool:
         """Add a stream that ends in the name of this node; whether it was not there yet.
@@ -108,6 +123,8 @@ def _patiently(call: Callable[[], Answer]) -> Answer:
 def current_request(node: Node) -> JobRequest | None:
     """The newest job of the fleet; None before the first, and where users start none.
 
+    A deployment that changes the parameter, such as its tags, empties it, too.
+
     Raises:
         RequestError: If it is damaged.
         AwsError: If AWS refuses or does not answer.
@@ -125,9 +142,11 @@ def current_request(node: Node) -> JobRequest | None:
 def _parameter(node: Node) -> str:
     """Name of the fleet's parameter, from a tag of its group; empty for a fleet that runs no jobs of users."""
     group = membership(node).group
+    if not group:  # the API is eventually consistent
+        raise AwsError("this node is in no Auto Scaling group yet")
     query = f"AutoScalingGroups[0].Tags[?Key=='{PARAMETER_TAG}'].Value | [0]"
     where = ("--auto-scaling-group-names", group, "--query", query)
-    return str(node.aws.call("autoscaling", "describe-auto-scaling-groups", *where) or "") if group else ""
+    return str(node.aws.call("autoscaling", "describe-auto-scaling-groups", *where) or "")
 
 
 def _streams(node: Node, prefix: str) -> Mapping[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import io
 import os
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +26,7 @@ from ..checkpoints import DIRECTORY, RESUME_FROM, newest_checkpoint
 from ..command import run
 from ..node import Node
 from ..quoting import one_line
+from ..topology.run_command import OTHER_LAUNCHERS
 from .board import Member
 from .request import JobRequest
 
@@ -32,7 +35,8 @@ from .request import JobRequest
 USER = "gpu-job"
 #: Home of a job in a container: the folder of its files.
 WORK_FOLDER = "/job"
-_JOBS = "/var/lib/gpu-jobs"
+#: Where the files of jobs are.
+JOBS = "/var/lib/gpu-jobs"
 _SESSION = "/etc/profile.d/gpu-cluster.sh"
 _NCCL = "/etc/nccl.conf"
 #: Virtual environment with PyTorch in AWS's Deep Learning AMIs that have one (AWS Deep Learning AMI release notes, "GPU
@@ -45,6 +49,9 @@ _PORTS = 100
 _PULL_SECONDS = 3600
 _ECR = re.compile(r"(?P<registry>[0-9]{12}\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?)/")
 _HALF = 2
+_KILL_PAUSE_SECONDS = 0.1
+# Users below are those of the system (login.defs(5), UID_MIN).
+_LEAST_USER = 1000
 
 
 class StartError(Exception):
@@ -87,7 +94,7 @@ class Ranks:
     @property
     def folder(self) -> Path:
         """Folder of the job's files, which it starts in."""
-        return paths.below(f"{_JOBS}/{self._job_id}")
+        return paths.below(f"{JOBS}/{self._job_id}")
 
     def unpack(self, files: bytes) -> None:
         """Make the folder of the job, with its files, for the user of jobs. One that is there stays as it is.
@@ -116,9 +123,11 @@ class Ranks:
             StartError: If that fails.
         """
         checkpoints = self._checkpoints()
+        mount = next((one for one in self._file_systems() if checkpoints and Path(one) in checkpoints.parents), None)
         try:
-            if checkpoints is not None and self._is_shared(checkpoints):
-                _give(checkpoints, _user())
+            # Root makes no folder elsewhere for a job.
+            if checkpoints is not None and mount is not None:
+                give(paths.below(mount), checkpoints.relative_to(mount), _user())
         except OSError as fault:
             raise StartError(f"{checkpoints}: {fault.strerror}") from fault
         if self._request.image:
@@ -148,7 +157,11 @@ class Ranks:
         return status if status is None or status >= 0 else 128 - status
 
     def end(self, wait_seconds: float) -> None:
-        """Send the ranks SIGTERM and, if they still run after a while, SIGKILL."""
+        """Send the ranks SIGTERM and, if they still run after a while, SIGKILL; then end what they left behind.
+
+        torchrun gives each rank a session of its own (torch/distributed/elastic/multiprocessing/subprocess_handler), so
+        that no signal to its group reaches them, and a rank that hangs would outlive it.
+        """
         if self._process is None:
             return
         for number, seconds in ((signal.SIGTERM, wait_seconds), (signal.SIGKILL, 10.0)):
@@ -159,6 +172,8 @@ class Ranks:
                 break
         if self._request.image:
             run("docker", "rm", "--force", self._container, timeout_seconds=60)
+        with suppress(KeyError):
+            kill_all_of(pwd.getpwnam(USER).pw_uid)
 
     def variables(self, place: Place) -> dict[str, str]:
         """What a launcher or a rank needs to know.
@@ -197,10 +212,12 @@ class Ranks:
 
     def _start_program(self, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
         user = _user()
+        # mpirun and the like start ranks by themselves, on this node and on others.
+        pin = [] if Path(self._request.command[0]).name in OTHER_LAUNCHERS else ["--pin"]
         login = {"HOME": str(self.folder), "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash", "PATH": _SEARCH}
         # The variables come from a user: nothing that is root's may see them, such as LD_PRELOAD.
         return _popen(
-            ["setpriv", "--no-new-privs", _gpunode(), "run", "--pin", "--", *self._request.command],
+            ["setpriv", "--no-new-privs", _gpunode(), "run", *pin, "--", *self._request.command],
             cwd=self.folder,
             environment={**login, **variables},
             user=user,
@@ -244,10 +261,6 @@ class Ranks:
         mounts = [line.split()[0] for line in paths.read_text(paths.below("/etc/gpu-cluster/mounts")).splitlines()]
         scratch = self._node.settings.text("scratch")
         return [*mounts, *([scratch] if scratch else [])]
-
-    def _is_shared(self, folder: Path) -> bool:
-        """Whether a folder is on a file system for jobs: root makes none elsewhere for them."""
-        return ".." not in folder.parts and any(Path(one) in folder.parents for one in self._file_systems())
 
 
 # The devices of EFA and of GPUDirect RDMA copies. The runtime of NVIDIA adds its own.
@@ -316,12 +329,62 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> 
     target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
-def _give(folder: Path, user: pwd.struct_passwd) -> None:
-    """Make a folder that is not there, for the user of jobs. One that is there stays as it is."""
-    made = paths.below(str(folder))
-    if not made.exists():
-        made.mkdir(parents=True)
-        os.chown(made, user.pw_uid, user.pw_gid, follow_symlinks=False)
+def give(top: Path, below: Path, user: pwd.struct_passwd) -> None:
+    """Make the folders of a path that are not there, for the user of jobs. Those that are there stay as they are.
+
+    Users may write on these file systems: each step is taken from the folder before it, and follows no link, so that
+    nothing is made outside of them.
+
+    Raises:
+        OSError: If a folder cannot be made, or a part of the path is a link or no folder.
+    """
+    at = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in below.parts:
+            if part == "..":
+                raise NotADirectoryError(errno.ENOTDIR, "a path with ..")
+            is_new = _make_folder(part, at)
+            after = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = after
+            if is_new:
+                os.fchown(at, user.pw_uid, user.pw_gid)
+    finally:
+        os.close(at)
+
+
+def _make_folder(name: str, at: int) -> bool:
+    """Make a folder; whether it was not there."""
+    try:
+        os.mkdir(name, 0o755, dir_fd=at)
+    except FileExistsError:
+        return False
+    return True
+
+
+def kill_all_of(user_id: int, *, seconds: float = 10) -> None:
+    """Kill all processes of the user of jobs; a process that the kernel holds is left after a while."""
+    if user_id < _LEAST_USER:
+        return
+    until = time.monotonic() + seconds
+    while (found := _processes_of(user_id)) and time.monotonic() < until:
+        for process in found:
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(_KILL_PAUSE_SECONDS)
+
+
+def _processes_of(user_id: int) -> list[int]:
+    """The processes of a user that are not ended already."""
+    return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and _is_of(one, user_id)]
+
+
+def _is_of(process: Path, user_id: int) -> bool:
+    try:
+        state = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        return process.stat().st_uid == user_id and state not in ("Z", "X")
+    except (OSError, IndexError):
+        return False
 
 
 def _user() -> pwd.struct_passwd:

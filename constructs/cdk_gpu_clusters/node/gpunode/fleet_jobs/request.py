@@ -60,7 +60,7 @@ class JobRequest:
     image: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     max_restarts: int = 3
-    grace_seconds: int = 30
+    grace_seconds: int = 60
     processes_per_node: int = 0
     checkpoint_directory: str = ""
     files_sha256: str = ""
@@ -151,6 +151,8 @@ def _piece(text: str) -> tuple[int, bytes] | None:
 
 # Distribution's grammar of references, loosely. An image that begins with a hyphen would be an option of docker.
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._:/@-]{0,511}")
+# Far above what is used, such as the seconds between SIGTERM and SIGKILL; the unit waits longer than this.
+_MOST = 3_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -168,8 +170,8 @@ def _check(request: JobRequest) -> None:
         raise RequestError("the request has no id of a job")
     if not request.command or not all(isinstance(one, str) and "\0" not in one for one in texts):
         raise RequestError("the request has no command, or one that is no text")
-    if not all(isinstance(one, int) and one >= 0 for one in numbers) or not request.nodes:
-        raise RequestError("a number of the request is no number, or below 0")
+    if not all(isinstance(one, int) and 0 <= one <= _MOST for one in numbers) or not request.nodes:
+        raise RequestError(f"a number of the request is no number from 0 to {_MOST:,}")
     if request.image and not _IMAGE.fullmatch(request.image):
         raise RequestError("the image of the request has no name of an image")
     # A file of variables for docker has one in each line.

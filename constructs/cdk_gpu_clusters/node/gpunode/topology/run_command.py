@@ -23,7 +23,8 @@ _USERS_PYTHON = "GPUNODE_PYTHON"
 _PINNED_PYTHON = "/usr/local/libexec/gpu-cluster/pinned-python"
 _TORCH = ("torchrun", "accelerate")
 _TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
-_OTHER_LAUNCHERS = ("mpirun", "mpiexec", "srun", "deepspeed")
+#: Launchers that start ranks which `gpunode run --pin` cannot pin from outside.
+OTHER_LAUNCHERS = ("mpirun", "mpiexec", "srun", "deepspeed")
 
 _TEXT = """\
 Run a job with the variables of /etc/nccl.conf that are not set, and register it, so that the drain of the node sends it
@@ -64,7 +65,7 @@ def run_job(given: argparse.Namespace) -> int:
     if not command:
         return _fail("no command: gpunode run [--pin] -- COMMAND ...", os.EX_USAGE)
     program = Path(command[0]).name
-    if given.pin and program in _OTHER_LAUNCHERS:
+    if given.pin and program in OTHER_LAUNCHERS:
         return _fail(f"{program} starts the ranks: {program} ... gpunode run --pin -- PROGRAM ...", os.EX_USAGE)
     set_variables()
     if given.pin:
