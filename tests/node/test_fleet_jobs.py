@@ -76,6 +76,7 @@ class Cluster:
         self._lan, self._count = NetworkNamespace(), 0
         self.made.callback(self._lan.close)
         self.fleet = lab.cloud.deploy(fleet("g6.xlarge", node_count=2, environment={"CHECKPOINT_DIR": "/fsx/ring"}))
+        self.name = self.fleet.group_name
         self.nodes = [self.boot(), self.boot()]
 
     def boot(self) -> Node:
@@ -161,19 +162,19 @@ def words_of(cluster: Cluster, done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_a_job_runs_on_both_nodes_as_a_user_without_rights(cluster: Cluster, program: Path) -> None:
-    done = cluster.run("run", "Trainers", "--no-container", "--files", str(program), "--", "python3", "ring.py", "3")
+    done = cluster.run("run", cluster.name, "--no-container", "--files", str(program), "--", "python3", "ring.py", "3")
     assert done.returncode == 0, words_of(cluster, done)
     for rank in (0, 1):
         assert f"rank {rank} of 2 as 59100 in attempt 1 from step 0" in done.stdout
         assert f"| rank {rank}: sum 1 in step 3" in done.stdout
     hosts = {line.partition(" | ")[0] for line in done.stdout.splitlines()}
     assert hosts == {f"ip-{private_address(node.instance_id).replace('.', '-')}" for node in cluster.nodes}
-    assert cluster.run("jobs", "list", "Trainers").stdout.splitlines()[1].split()[1] == "done"
+    assert cluster.run("jobs", "list", cluster.name).stdout.splitlines()[1].split()[1] == "done"
 
 
 def test_a_failed_job_has_the_status_of_its_ranks(cluster: Cluster) -> None:
     done = cluster.run(
-        "run", "Trainers", "--no-container", "--max-restarts", "1", "--", "sh", "-c",
+        "run", cluster.name, "--no-container", "--max-restarts", "1", "--", "sh", "-c",
         "setsid sleep 4321 & exit $((4 + NODE_RANK))",
     )  # fmt: skip
     assert done.returncode in (4, 5), words_of(cluster, done)
@@ -184,15 +185,15 @@ def test_a_failed_job_has_the_status_of_its_ranks(cluster: Cluster) -> None:
 
 
 def test_a_job_is_stopped_from_another_terminal(cluster: Cluster) -> None:
-    terminal = cluster.start("run", "Trainers", "--no-container", "--", "sleep", "1000")
+    terminal = cluster.start("run", cluster.name, "--no-container", "--", "sleep", "1000")
     end = time.monotonic() + 120
-    while "attempt" not in cluster.run("jobs", "list", "Trainers").stdout:
-        assert time.monotonic() < end, cluster.run("jobs", "list", "Trainers").stdout
+    while "attempt" not in cluster.run("jobs", "list", cluster.name).stdout:
+        assert time.monotonic() < end, cluster.run("jobs", "list", cluster.name).stdout
         time.sleep(1)
-    second = cluster.run("run", "Trainers", "--no-container", "--", "true")
+    second = cluster.run("run", cluster.name, "--no-container", "--", "true")
     assert second.returncode == 2
     assert "takes one job at a time" in second.stderr
-    assert cluster.run("jobs", "stop", "Trainers").returncode == 0
+    assert cluster.run("jobs", "stop", cluster.name).returncode == 0
     assert terminal.wait(120) == 130, terminal.output
     for node in cluster.nodes:
         node.eventually(partial(_has_no_process, node, "sleep 1000"))
@@ -203,7 +204,7 @@ def test_a_node_is_lost_and_the_job_goes_on_from_its_checkpoint(cluster: Cluster
         (old / ".complete").unlink()
         old.rmdir()
     arguments = ("--no-container", "--max-restarts", "0", "--files", str(program), "--", "python3", "ring.py", "100")
-    terminal = cluster.start("run", "Trainers", *arguments)
+    terminal = cluster.start("run", cluster.name, *arguments)
     end = time.monotonic() + 120
     # Output that a lost node has not sent yet is lost with it.
     while len(list(cluster.shared.glob("ring/*/.complete"))) < 10 or terminal.output.count("from step 0") < 2:
@@ -224,11 +225,11 @@ def test_a_node_is_lost_and_the_job_goes_on_from_its_checkpoint(cluster: Cluster
 
 
 def test_attach_and_logs_show_a_job_of_another_terminal(cluster: Cluster) -> None:
-    detached = cluster.run("run", "Trainers", "--no-container", "--detach", "--", "sh", "-c", "echo hello $NODE_RANK")
+    detached = cluster.run("run", cluster.name, "--no-container", "--detach", "--", "sh", "-c", "echo hello $NODE_RANK")
     job = detached.stdout.strip()
-    attached = cluster.run("jobs", "attach", "Trainers")
+    attached = cluster.run("jobs", "attach", cluster.name)
     assert attached.returncode == 0, words_of(cluster, attached)
     assert {"hello 0", "hello 1"} <= {line.partition(" | ")[2] for line in attached.stdout.splitlines()}
-    assert set(cluster.run("jobs", "logs", "Trainers", job).stdout.splitlines()) == set(attached.stdout.splitlines())
-    (newest, *_) = json.loads(cluster.run("jobs", "list", "Trainers", "--json").stdout)["jobs"]
+    assert set(cluster.run("jobs", "logs", cluster.name, job).stdout.splitlines()) == set(attached.stdout.splitlines())
+    (newest, *_) = json.loads(cluster.run("jobs", "list", cluster.name, "--json").stdout)["jobs"]
     assert (newest["job_id"], newest["state"]) == (job, "done")

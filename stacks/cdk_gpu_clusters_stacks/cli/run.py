@@ -70,9 +70,7 @@ def run(
     processes: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Processes of a node. Default: one for each accelerator.")
     ] = None,
-    grace: Annotated[
-        int, typer.Option(min=0, max=3000, metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")
-    ] = 60,
+    grace: Annotated[int, typer.Option(min=0, max=3000, metavar="SECONDS", help="From SIGTERM to SIGKILL.")] = 60,
     on: Annotated[
         Orchestrator | None,
         typer.Option(

@@ -92,7 +92,8 @@ def choose_fleet(fleets: Sequence[JobFleet], name: str, *, region: str) -> JobFl
     if len(found) == 1:
         return found[0]
     if found:
-        several = ", ".join(sorted(one.names[1] if len(one.names) > 1 else one.group for one in found))
+        longer = [one.names[1] if len(one.names) > 1 else one.group for one in found]
+        several = ", ".join(sorted(longer if len(set(longer)) == len(found) else (one.group for one in found)))
         raise NoFleetError(f"{len(found)} fleets in {region} are called {name}; say which one: {several}")
     known = ", ".join(sorted(one.names[0] for one in fleets))
     if not known:

@@ -169,6 +169,11 @@ class Fleet:
         """What a node does whose boot fails, without booting it."""
         self._complete("node-ready", self.launching(), "ABANDON")
 
+    @property
+    def group_name(self) -> str:
+        """Name of its Auto Scaling group."""
+        return str(self._group()["AutoScalingGroupName"])
+
     def lose(self, instance_id: str) -> None:
         """Let the group replace an instance whose host is gone: nobody completes its hook before the time-out."""
         self._scaling.terminate_instance_in_auto_scaling_group(
