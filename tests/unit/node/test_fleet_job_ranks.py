@@ -50,11 +50,18 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def start(root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Started]:
+def before() -> list[str]:
+    """The programs that ran before the ranks."""
+    return []
+
+
+@pytest.fixture
+def start(root: Path, before: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Started]:
     def popen(command: list[str], **options: Any) -> Started:
         return Started(command, **options)
 
     monkeypatch.setattr("subprocess.Popen", popen)
+    monkeypatch.setattr(module, "run", lambda *words, **_: before.append(" ".join(words)))
 
     def started(**options: Any) -> Started:
         made = ranks(**options)
@@ -105,6 +112,11 @@ def test_docker_does_not_see_the_variables_of_a_container(start: Callable[..., S
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "WANDB_MODE=offline\n" in file.read_text()
     assert not any("evil" in word for word in made.command)
+
+
+def test_a_container_that_a_crash_has_left_is_removed_first(start: Callable[..., Started], before: list[str]) -> None:
+    start(image="nvcr.io/nvidia/pytorch:26.10-py3")
+    assert before == [f"docker rm --force gpu-job-{JOB}"]
 
 
 def test_a_container_has_the_gpus_the_network_and_the_file_systems_of_the_node_and_no_rights(

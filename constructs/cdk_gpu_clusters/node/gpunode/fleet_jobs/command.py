@@ -31,7 +31,7 @@ from .request import JobRequest, RequestError
 _TEXT = """\
 Jobs that a user starts on all nodes of a fleet by `gpu-clusters run`.
 
-  gpunode job sync     start or stop what the fleet's log group asks for; Systems Manager and each boot run it
+  gpunode job sync     start or stop what the fleet's parameter requests; Systems Manager and each boot run it
   gpunode job run ID   take part in a job until it ends; the unit gpu-job@ID runs it
   gpunode job list     the job that runs on this node
 

@@ -228,6 +228,8 @@ class Ranks:
         file = paths.run_folder() / f"{self._job_id}.env"
         # In a file of root: the command line is for everyone to see, and docker itself must not take them for its own.
         paths.write_atomically(file, "".join(f"{name}={value}\n" for name, value in given.items()), paths.PRIVATE)
+        # One that was left by a crash of this program would have the name.
+        run("docker", "rm", "--force", self._container, timeout_seconds=60)
         # `docker run` forwards signals to the container, and `gpunode run` registers it for the node's drain.
         command = [_gpunode(), "run", "--", *self._docker(file)]
         return _popen(command, cwd=self.folder, environment={"PATH": _SEARCH, "HOME": "/root"})
