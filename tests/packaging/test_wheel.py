@@ -76,12 +76,20 @@ def test_clean_environment_lacks_the_repository(clean_environment: CleanEnvironm
 
 
 @pytest.mark.validation
-def test_readme_python_example_synthesizes(clean_environment: CleanEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(example("python"), encoding="utf-8")
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(0, "AWS::AutoScaling::AutoScalingGroup"), (1, "AWS::ElasticLoadBalancingV2::LoadBalancer")],
+)
+def test_readme_python_example_synthesizes(
+    clean_environment: CleanEnvironment, tmp_path: Path, number: int, kind: str
+) -> None:
+    examples = blocks(README, "python")
+    assert len(examples) == 2
+    (tmp_path / "app.py").write_text(examples[number], encoding="utf-8")
     cdk = REPOSITORY / ".tools" / "bin" / "cdk"
     done = clean_environment.run(cdk, "synth", "--quiet", "--app", "python app.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "AWS::AutoScaling::AutoScalingGroup" in types_in(tmp_path / "cdk.out")
+    assert kind in types_in(tmp_path / "cdk.out")
 
 
 @pytest.mark.validation
