@@ -98,7 +98,7 @@ def choose_fleet(fleets: Sequence[JobFleet], name: str, *, region: str) -> JobFl
     known = ", ".join(sorted(one.names[0] for one in fleets))
     if not known:
         raise NoFleetError(
-            f"no fleet in {region} runs jobs. Is it deployed, by version 0.2 or later of this library, in this account "
-            "and Region?"
+            f"no fleet in {region} runs jobs. Is it deployed, in this account and Region? Fleets of model servers run "
+            "none. Deploy a fleet again if an earlier version of this library deployed it"
         )
     raise NoFleetError(f"no fleet in {region} is called {name}; there are: {known}")

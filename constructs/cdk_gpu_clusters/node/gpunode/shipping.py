@@ -19,6 +19,7 @@ from typing import Any
 
 from . import paths, spool
 from .command import run
+from .log_streams import create_stream
 from .node import AwsError, Node
 from .spool import locked
 from .state import recall, remember
@@ -152,16 +153,8 @@ def put_events(node: Node, group: str, stream: str, events: list[dict[str, Any]]
         except AwsError as fault:
             if "ResourceNotFound" not in str(fault):
                 raise
-            _make_stream(node, where)
+            create_stream(node, group, stream)
             node.aws.call(*call)
-
-
-def _make_stream(node: Node, where: tuple[str, ...]) -> None:
-    try:
-        node.aws.call("logs", "create-log-stream", *where)
-    except AwsError as fault:
-        if "ResourceAlreadyExists" not in str(fault):
-            raise
 
 
 #: Units that run before this program can, and log one JSON line for each event.

@@ -1,8 +1,7 @@
 """Slots: how often something may happen in a fleet within an hour, counted by all of its nodes without a coordinator.
 
-A slot is an empty log stream in the fleet's log group, with the next number. Only one node can create a stream
-(CloudWatch Logs API reference, CreateLogStream: ResourceAlreadyExistsException), and AWS records when it did
-(DescribeLogStreams: `creationTime`). So the count slides, and does not begin anew at a full hour.
+A slot is an empty log stream in the fleet's log group, with the next number. Only one node can create a stream, and AWS
+records when it did (`log_streams`). So the count slides, and does not begin anew at a full hour.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from .node import AwsError, Node
+from .log_streams import create_stream, find_streams
+from .node import Node
 
 _HOUR_SECONDS = 3600
-_TIMEOUT_SECONDS = 10
 _DIGITS = 9
 #: Slot of a node whose fleet counts none.
 UNCOUNTED = "uncounted"
@@ -59,7 +58,7 @@ class Slots:
         if not self._has_room(found, limit):
             return ""
         slot = f"{kind}/{max(found, default=0) + 1:0{_DIGITS}}"
-        return slot if self._create(slot) else ""
+        return slot if create_stream(self._node, self._group, slot) else ""
 
     def _has_room(self, found: Mapping[int, float], limit: int) -> bool:
         since = (self._clock() - _HOUR_SECONDS) * 1000
@@ -68,24 +67,6 @@ class Slots:
     def _latest(self, kind: str, limit: int) -> dict[int, float]:
         """The last slots: number -> when it was taken, in milliseconds since 1970."""
         prefix = f"{kind}/"
-        order = ("--order-by", "LogStreamName", "--descending", "--max-items", str(limit))
-        where = ("--log-group-name", self._group, "--log-stream-name-prefix", prefix)
-        answer = self._node.aws.call("logs", "describe-log-streams", *where, *order, timeout_seconds=_TIMEOUT_SECONDS)
-        try:
-            rows = {
-                str(row["logStreamName"])[len(prefix) :]: float(row["creationTime"]) for row in answer["logStreams"]
-            }
-        except (KeyError, TypeError, ValueError) as fault:
-            raise AwsError(f"describe-log-streams: unexpected answer: {str(answer)[:200]}") from fault
-        return {int(number): created for number, created in rows.items() if number.isdecimal()}
-
-    def _create(self, slot: str) -> bool:
-        """Create the stream of a slot, and return whether this node was the first."""
-        where = ("--log-group-name", self._group, "--log-stream-name", slot)
-        try:
-            self._node.aws.call("logs", "create-log-stream", *where, timeout_seconds=_TIMEOUT_SECONDS)
-        except AwsError as fault:
-            if "ResourceAlreadyExists" in str(fault):
-                return False
-            raise
-        return True
+        found = find_streams(self._node, self._group, prefix, newest=limit)
+        numbers = {name[len(prefix) :]: created for name, created in found.items()}
+        return {int(number): created for number, created in numbers.items() if number.isdecimal()}

@@ -65,5 +65,11 @@ def recall(name: str, folder: Callable[[], Path] | None = None) -> dict[str, Any
         return {}
 
 
+def boot_result() -> dict[str, Any]:
+    """The result of the checks of this boot, as `boot.json` has it; empty if there is none."""
+    # Memory accepts what a disk may not, so its result is the later one.
+    return recall("boot") or recall("boot", paths.state_folder)
+
+
 def _file(name: str, folder: Callable[[], Path] | None) -> Path:
     return (folder or paths.run_folder)() / f"{name}.json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -79,7 +78,7 @@ def _refusal(node: Node) -> int | None:
     """Exit status of a node that takes no jobs, or none yet; None of one that does."""
     if not node.settings.text("log_group") or not node.instance_id:
         return _fail("this node has no log group or no identity: it takes no jobs", os.EX_UNAVAILABLE)
-    boot = state_of_boot()
+    boot = state.boot_result().get("state", "")
     if boot == "failed" or state.announced():
         return _fail(f"this node takes no jobs: {state.announced() or 'its boot has failed'}", os.EX_UNAVAILABLE)
     if boot != "ready":
@@ -239,15 +238,6 @@ def remove_old(job_id: str) -> None:
         for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
             if entry not in kept and JOB_ID.fullmatch(entry.stem) and entry.stem != job_id:
                 shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-
-
-def state_of_boot() -> str:
-    """How this boot went: `ready`, `failed`, or empty while it goes on."""
-    try:
-        boot = json.loads(paths.read_text(paths.below("/var/lib/gpu-cluster/boot.json")))
-        return str(boot["state"]) if boot["boot_id"] == paths.boot_id() else ""
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 def _running() -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from ..lifecycle import membership
+from ..log_streams import create_stream, find_streams
 from ..node import AwsError, Node
 from .board import JOBS, Board, attempt_prefix, read_board
 from .request import PARAMETER_TAG, JobRequest, read_files, read_request
@@ -27,6 +28,7 @@ class LoggedPosts:
 
     def __init__(self, node: Node, job_id: str) -> None:
         self._node = node
+        self._group = node.settings.text("log_group")
         self.job_id: str = job_id
         self._streams: dict[str, float] = {}
         self._last: Board | None = None
@@ -40,7 +42,7 @@ class LoggedPosts:
         prefix = f"{JOBS}/{self.job_id}/"
         try:
             if self._last is None:
-                self._streams |= _streams(self._node, prefix)
+                self._streams |= find_streams(self._node, self._group, prefix)
             else:
                 self._look_for_news(prefix, max(1, self._last.newest))
             self._last = read_board(self.job_id, self._streams)
@@ -51,12 +53,12 @@ class LoggedPosts:
 
     def _look_for_news(self, prefix: str, number: int) -> None:
         """Read what may have changed: a page has 50 streams, and attempts that are over only fill pages."""
-        self._streams |= _streams(self._node, f"{prefix}result/")
-        found = _streams(self._node, f"{prefix}{attempt_prefix(number)}")
+        self._streams |= find_streams(self._node, self._group, f"{prefix}result/")
+        found = find_streams(self._node, self._group, f"{prefix}{attempt_prefix(number)}")
         while found:
             self._streams |= found
             number += 1
-            found = _streams(self._node, f"{prefix}{attempt_prefix(number)}")
+            found = find_streams(self._node, self._group, f"{prefix}{attempt_prefix(number)}")
 
     def post(self, name: str) -> bool:
         """Add a stream that ends in the name of this node; whether it was not there yet.
@@ -65,17 +67,7 @@ class LoggedPosts:
             AwsError: If AWS refuses, or has not answered for a quarter of an hour.
         """
         stream = f"{JOBS}/{self.job_id}/{name}/{self._node.stream_name}"
-        return _patiently(lambda: self._create(stream))
-
-    def _create(self, stream: str) -> bool:
-        where = ("--log-group-name", self._node.settings.text("log_group"), "--log-stream-name", stream)
-        try:
-            self._node.aws.call("logs", "create-log-stream", *where, timeout_seconds=_TIMEOUT_SECONDS)
-        except AwsError as fault:
-            if "ResourceAlreadyExists" in str(fault):
-                return False
-            raise
-        return True
+        return _patiently(lambda: create_stream(self._node, self._group, stream))
 
     def is_stopped(self) -> bool:
         """Whether the user wants the job to end, or another one instead.
@@ -94,8 +86,8 @@ class LoggedPosts:
         """
         if not request.pieces:
             return b""
-        group, stream = self._node.settings.text("log_group"), f"{JOBS}/{self.job_id}/files"
-        where = ("--log-group-name", group, "--log-stream-name", stream, "--start-from-head")
+        stream = f"{JOBS}/{self.job_id}/files"
+        where = ("--log-group-name", self._group, "--log-stream-name", stream, "--start-from-head")
         found: list[str] = []
         token = ""
         while True:
@@ -147,10 +139,3 @@ def _parameter(node: Node) -> str:
     query = f"AutoScalingGroups[0].Tags[?Key=='{PARAMETER_TAG}'].Value | [0]"
     where = ("--auto-scaling-group-names", group, "--query", query)
     return str(node.aws.call("autoscaling", "describe-auto-scaling-groups", *where) or "")
-
-
-def _streams(node: Node, prefix: str) -> Mapping[str, float]:
-    group = node.settings.text("log_group")
-    where = ("--log-group-name", group, "--log-stream-name-prefix", prefix)
-    answer = node.aws.call("logs", "describe-log-streams", *where, timeout_seconds=_TIMEOUT_SECONDS) or {}
-    return {str(one["logStreamName"]): float(one.get("creationTime", 0)) for one in answer.get("logStreams", [])}

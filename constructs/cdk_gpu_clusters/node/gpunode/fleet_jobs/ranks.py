@@ -106,7 +106,7 @@ class Ranks:
         if self.folder.exists():
             return
         self.folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # Nobody but root may touch it before it is complete: root would follow links.
+        # Only root may touch it before it is complete: root would follow links.
         fresh = self.folder.with_name(f"{self._job_id}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)

@@ -20,7 +20,7 @@ from ..driver_change import program_at_work
 from ..events import Events
 from ..node import Node
 from ..quoting import one_line
-from ..state import announced, recall
+from ..state import announced, boot_result
 
 # As in drain.py.
 _WORK_SECONDS = 15
@@ -106,8 +106,7 @@ class Steps:
 
     def boot_result(self) -> str:
         """The result of the checks of this boot: `starting`, `ready`, `failed`, or empty if there is none."""
-        result = recall("boot") or recall("boot", paths.state_folder)
-        return str(result.get("state", ""))
+        return str(boot_result().get("state", ""))
 
     def check(self) -> str:
         """Repeat the boot checks.

@@ -16,7 +16,7 @@ from ..devices import efa_devices
 from ..driver_change import program_at_work
 from ..node import Node
 from ..quoting import one_line
-from ..state import recall
+from ..state import boot_result
 
 # Slurm's reason and a condition of Kubernetes are read by people.
 _LONGEST_REASON = 400
@@ -276,8 +276,7 @@ def is_launch_abandoned() -> bool:
 
 def _failed() -> dict[str, Any]:
     """The result of this boot if it failed, otherwise empty."""
-    # Memory accepts what a disk may not, so its result is the later one.
-    result = recall("boot") or recall("boot", paths.state_folder)
+    result = boot_result()
     return result if result.get("state") == "failed" else {}
 
 
