@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 from syrupy.extensions.json import JSONSnapshotExtension
 
 from tool_output import READ_SAMPLE, figures
+
+# How long an example takes is a matter of the machine and its load.
+settings.register_profile("loaded", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("loaded")
 
 # The width of the terminal that tests are started from is none of theirs.
 os.environ.pop("COLUMNS", None)
