@@ -144,7 +144,11 @@ def watch(jobs: FleetJobs, job_id: str, wanted: int, command_id: str = "") -> in
             f"\n{job_id} goes on: gpu-clusters jobs attach {name}; gpu-clusters jobs stop {name}\n", stderr=True
         )
         return 0
-    return int(result) if result.isdecimal() else _STOPPED_STATUS
+    if result.isdecimal():
+        return int(result)
+    if (newer := jobs.replacement(job_id)) is not None:
+        output.write(f"{job_id} has ended: {newer.described}\n", stderr=True)
+    return _STOPPED_STATUS
 
 
 def print_line(host: str, line: Line) -> None:

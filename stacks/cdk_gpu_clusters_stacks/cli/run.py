@@ -127,12 +127,16 @@ def run(
             output.write(f"{as_text(with_files(request, packed))}\n")
             return
         try:
-            told = jobs.submit(request, packed)
+            with output.progress("sending the files" if packed else "requesting the job") as on_sent:
+                submitted = jobs.submit(request, packed, on_sent=on_sent)
         except JobError as fault:
             output.refuse(f"run: {fault}")
+        if submitted.replaced is not None:
+            other = submitted.replaced.described
+            output.write(f"{other} in the same moment: {request.job_id} takes its place\n", stderr=True)
         output.write(f"{request.job_id} is requested on {request.nodes} nodes of {jobs.fleet.names[0]}\n", stderr=True)
         if not detach:
-            output.leave(watch(jobs, request.job_id, request.nodes, told))
+            output.leave(watch(jobs, request.job_id, request.nodes, submitted.command_id))
     output.write(f"{request.job_id}\n")
 
 
