@@ -15,6 +15,7 @@ import typer
 from cdk_gpu_clusters.catalogue.instances import instance_type
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.rules.capacity_checks import check_block_request, hours_of
+from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
 
 from . import complete, output
@@ -257,7 +258,7 @@ def _market(request: CapacityRequest, regions: list[str], clients: Ec2Clients) -
     from cdk_gpu_clusters_stacks.offers import calls_of, search_market
 
     answers, total = numbers_from(1), calls_of(regions)
-    with _refusals(), output.progress("asking EC2") as on_done:
+    with _refusals(), terminal.progress("asking EC2") as on_done:
         return search_market(
             request, regions, clients, now=datetime.now(UTC), on_answer=lambda: on_done(next(answers), total)
         )

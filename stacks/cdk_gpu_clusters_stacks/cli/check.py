@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from cdk_gpu_clusters.errors import Finding, Severity
+from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.counting import count
 
 from . import complete, output
@@ -202,7 +203,7 @@ def _cfn_lint(report: Report, region: str | None) -> Iterator[Finding]:
     from cfnlint.api import lint_file
     from cfnlint.config import ManualArgs
 
-    with output.progress("cfn-lint") as on_done:
+    with terminal.progress("cfn-lint") as on_done:
         for done, name in enumerate(report.files):
             on_done(done, len(report.files))
             options: Any = {"regions": [region]} if region else {}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from cdk_gpu_clusters_stacks import terminal
 
 from . import output
 from .group import examples, new_app
@@ -165,9 +168,19 @@ class _Shown:
     def __init__(self, job_id: str) -> None:
         from rich.live import Live
 
-        console = output.console(stderr=True)
         self._job_id, self._last = job_id, ""
-        self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+        # Lines on a terminal go above the table; those in a pipe or a file go there.
+        self._lines_above = sys.stdout.isatty()
+        self._live = (
+            Live(
+                console=terminal.console(stderr=True),
+                transient=True,
+                auto_refresh=False,
+                redirect_stdout=self._lines_above,
+            )
+            if terminal.can_be_redrawn()
+            else None
+        )
 
     def __enter__(self) -> None:
         if self._live is not None:
@@ -179,7 +192,7 @@ class _Shown:
 
     def line(self, host: str, line: Line) -> None:
         """Show a line; a live table moves below it."""
-        if self._live is None:
+        if self._live is None or not self._lines_above:
             print_line(host, line)
             return
         from rich.text import Text

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cdk_gpu_clusters_stacks import terminal
+
 from . import output
 from .group import examples, new_app
 
@@ -64,7 +66,7 @@ def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
     try:
         with (
             Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
-            output.progress(f"asking {spec.region}") as on_done,
+            terminal.progress(f"asking {spec.region}") as on_done,
         ):
             return run_preflight(spec, account, now=datetime.now(UTC), on_done=on_done)
     except Unusable as fault:
@@ -77,7 +79,7 @@ def _print(found: Preflight) -> None:
     from cdk_gpu_clusters._untrusted import printable_line, shortened
     from cdk_gpu_clusters_stacks.preflight.run import format_preflight
 
-    console = output.console()
+    console = terminal.console()
     for outcome, words in format_preflight(found):
         line = printable_line(shortened(words))
         console.print(Text(outcome, _COLOURS.get(outcome.strip(), "")).append(line, "default"))

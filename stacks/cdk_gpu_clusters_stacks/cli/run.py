@@ -16,6 +16,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import image as catalogue_image
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest, RequestError, as_text, read_request, with_files
 from cdk_gpu_clusters.rules.secrets import check_container_secrets
+from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
 
 from . import output
@@ -127,7 +128,7 @@ def run(
             output.write(f"{as_text(with_files(request, packed))}\n")
             return
         try:
-            with output.progress("sending the files" if packed else "requesting the job") as on_sent:
+            with terminal.progress("sending the files" if packed else "requesting the job") as on_sent:
                 submitted = jobs.submit(request, packed, on_sent=on_sent)
         except JobError as fault:
             output.refuse(f"run: {fault}")
