@@ -140,7 +140,7 @@ def buy(
     if more:
         output.refuse("capacity buy: give the one Region of the offering")
     clients = _clients(profile, [region])
-    with _refusals():
+    with _refusals(), terminal.steps(f"asking {region}"):
         blocks, problems = blocks_in(request, region, clients)
     offer = next((one for one in blocks if one.id == offering), None)
     if offer is None:

@@ -36,8 +36,12 @@ Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the A
 @app.command("list", epilog=examples("gpu-clusters jobs list trainers"))
 def list_jobs(fleet: Fleet, region: Region = None, profile: Profile = None, as_json: output.Json = False) -> None:
     """List the jobs of a fleet, the newest first."""
-    with connected(fleet, region, profile) as jobs:
-        found = [(one, _state(jobs, one)) for one in jobs.past()]
+    with connected(fleet, region, profile) as jobs, terminal.progress("asking how each job ended") as on_done:
+        past = jobs.past()
+        found = []
+        for done, one in enumerate(past):
+            on_done(done, len(past))
+            found.append((one, _state(jobs, one)))
     if as_json:
         output.write_document({"jobs": [_as_json(one, state) for one, state in found]})
         return
@@ -103,7 +107,9 @@ def connected(fleet: str, region: str | None, profile: str | None) -> Iterator[F
 
     try:
         where = clients["ssm"].meta.region_name
-        yield FleetJobs(choose_fleet(find_fleets(clients), fleet, region=where), clients)
+        with terminal.steps(f"looking for {fleet} in {where}"):
+            fleets = find_fleets(clients)
+        yield FleetJobs(choose_fleet(fleets, fleet, region=where), clients)
     except NoFleetError as fault:
         output.refuse(f"jobs: {fault}")
     except (BotoCoreError, ClientError) as fault:
