@@ -236,8 +236,9 @@ def _clients(profile: str | None, regions: Sequence[str], *, attempts: int = 6) 
     from cdk_gpu_clusters_stacks.offers import ec2_clients
 
     try:
-        session = open_session(profile)
-        require_answer(session, regions)
+        with terminal.steps("looking for credentials"):
+            session = open_session(profile)
+            require_answer(session, regions)
     except NoSession as fault:
         output.refuse(f"capacity: {fault}")
     return ec2_clients(session, attempts=attempts)

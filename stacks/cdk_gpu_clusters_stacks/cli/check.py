@@ -111,7 +111,7 @@ def _look_at(
     gate = Gate()
     templates: list[Path] = []
     for file in files:
-        held = _from_standard_input(folder) if str(file) == output.STREAM else file
+        held = output.held_input(folder) if str(file) == output.STREAM else file
         if _is_template(held):
             templates.append(held)
         else:
@@ -122,12 +122,6 @@ def _look_at(
     gate.findings = [_shown_at(one, hidden) for one in gate.findings]
     gate.templates = [name.removeprefix(hidden) for name in gate.templates]
     return gate
-
-
-def _from_standard_input(folder: Path) -> Path:
-    file = folder / "<stdin>"
-    file.write_bytes(output.standard_input())
-    return file
 
 
 def _shown_at(finding: Finding, hidden: str) -> Finding:

@@ -269,7 +269,13 @@ def write_starter(starter: Starter, file: Path, *, force: bool) -> None:
 
 
 def _write_cluster(made: Mapping[str, str], file: Path, *, force: bool) -> None:
-    """Write a cluster file and what it names beside it."""
+    """Write a cluster file and what it names beside it, or to standard output if it names nothing."""
+    if str(file) == output.STREAM:
+        more = ", ".join(name for name in made if name != _CLUSTER_FILE)
+        if more:
+            output.refuse(f"init: it comes with {more}: give the file to write")
+        output.write(made[_CLUSTER_FILE])
+        return
     targets = {file.parent / name if name != _CLUSTER_FILE else file: text for name, text in made.items()}
     _refuse_existing(targets, force=force)
     for target, text in targets.items():

@@ -12,7 +12,7 @@ import typer
 
 from cdk_gpu_clusters_stacks import terminal
 
-from . import output
+from . import complete, output
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ Fleet = Annotated[
     str, typer.Argument(metavar="FLEET", help="The fleet: its key in the cluster file, its construct, or its group.")
 ]
 _Job = Annotated[str | None, typer.Argument(metavar="JOB", help="The job. Default: the newest.")]
-Region = Annotated[str | None, typer.Option("--region", help="Region. Default: that of the AWS configuration.")]
+Region = Annotated[
+    str | None,
+    typer.Option("--region", help="Region. Default: that of the AWS configuration.", autocompletion=complete.regions),
+]
 Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
 

@@ -189,6 +189,13 @@ def standard_input() -> bytes:
     return b"" if sys.stdin is None else sys.stdin.buffer.read()
 
 
+def held_input(folder: Path) -> Path:
+    """A file that holds standard input, for what reads files by name."""
+    file = folder / "<stdin>"
+    file.write_bytes(standard_input())
+    return file
+
+
 def as_json_finding(finding: Finding) -> dict[str, Any]:
     """A finding as plain values, with file, line and column apart."""
     file, line, column = place_of(finding)

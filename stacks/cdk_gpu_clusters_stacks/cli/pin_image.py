@@ -79,7 +79,7 @@ def run(
     ] = None,
 ) -> None:
     """Look up the image behind a Systems Manager parameter once, and write it into cdk.context.json."""
-    if what.endswith((".yaml", ".yml")):
+    if what == output.STREAM or what.endswith((".yaml", ".yml")):
         found, region = _left_to_the_library(Path(what), region)
     elif region is None:
         output.refuse("a parameter is read in a Region: give --region")

@@ -9,7 +9,7 @@ import typer
 
 from cdk_gpu_clusters_stacks import terminal
 
-from . import output
+from . import complete, output
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ def preflight(
         typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's."),
     ] = None,
     region: Annotated[
-        str | None, typer.Option(help="Region, to make sure that it is the file's. Default: the file's.")
+        str | None,
+        typer.Option(
+            help="Region, to make sure that it is the file's. Default: the file's.", autocompletion=complete.regions
+        ),
     ] = None,
     print_policy: Annotated[
         bool,
@@ -65,8 +68,8 @@ def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
 
     try:
         with (
-            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
             terminal.progress(f"asking {spec.region}") as on_done,
+            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
         ):
             return run_preflight(spec, account, now=datetime.now(UTC), on_done=on_done)
     except Unusable as fault:
