@@ -220,18 +220,21 @@ class _Shown:
                 output.write(words, stderr=True)
             self._last = words
             return
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         from cdk_gpu_clusters._untrusted import printable_line
 
-        table = Table(box=None, pad_edge=False, title=f"{self._job_id}: {view.summary}", title_justify="left")
+        table = Table(box=None, pad_edge=False)
         for column in ("node", "instance", "state"):
             table.add_column(column)
         for node in view.nodes:
             why = view.refusals.get(node.instance_id, "")
             state = f"{node.state}: {why}" if why else node.state
             table.add_row(*(printable_line(cell) for cell in (node.name, node.instance_id, state)))
-        self._live.update(table, refresh=True)
+        # A title of the table would be as narrow as the table.
+        self._live.update(Group(Text(f"{self._job_id}: {view.summary}", "bold"), table), refresh=True)
 
 
 def _chosen(jobs: FleetJobs, job_id: str | None) -> PastJob:

@@ -174,3 +174,34 @@ def test_synthesis_shows_each_stack(tmp_path: Path, ci: str) -> None:
     assert stacks
     assert named == (set() if ci else stacks)
     assert ("writing and validating the templates" in shown.terminal) is (not ci)
+
+
+WATCHED = """
+from cdk_gpu_clusters_stacks.cli.jobs import _Shown
+from cdk_gpu_clusters_stacks.jobs.client import Line
+from cdk_gpu_clusters_stacks.jobs.follow import NodeState, View
+shown = _Shown("20261123-120000-a1b2")
+with shown:
+    shown.view(View(wanted=1, nodes=[NodeState(name="ip-10-0-0-1", instance_id="i-1", state="in service")]))
+    shown.line("ip-10-0-0-1", Line(id="e1", address="10.0.0.1", milliseconds=0, text="step 1"))
+"""
+
+
+def test_lines_of_a_job_go_into_a_file_while_its_nodes_are_shown() -> None:
+    """`gpu-clusters run trainers -- train > train.log` on a terminal."""
+    shown = on_a_terminal([sys.executable, "-c", WATCHED])
+    assert shown.output == "ip-10-0-0-1 | step 1\n"
+    assert "0 of 1 nodes are ready" in shown.terminal
+    assert "step 1" not in shown.terminal
+
+
+def test_lines_of_a_job_go_above_its_nodes_on_one_terminal() -> None:
+    shown = on_a_terminal([sys.executable, "-c", WATCHED], also_output=True)
+    assert "0 of 1 nodes are ready" in shown.terminal
+    assert "ip-10-0-0-1 | step 1" in COLOUR.sub("", shown.terminal)
+
+
+def test_without_a_cursor_the_nodes_of_a_job_are_plain_lines() -> None:
+    shown = on_a_terminal([sys.executable, "-c", WATCHED], {"CI": "true"})
+    assert shown.terminal == "20261123-120000-a1b2: 0 of 1 nodes are ready\r\n"
+    assert shown.output == "ip-10-0-0-1 | step 1\n"
