@@ -48,7 +48,7 @@ class PastJob:
 
     @property
     def described(self) -> str:
-        """That it was requested, and by whom."""
+        """That it was requested, and the name of its user."""
         name = self.requested_by.rpartition("/")[2]
         return f"{self.request.job_id} was requested by {name}" if name else f"{self.request.job_id} was requested"
 
@@ -130,7 +130,7 @@ class FleetJobs:
 
         PutParameter has no condition, but each write gets the next number as its version (Systems Manager user guide,
         "Working with parameter versions in Parameter Store"). So of two users in the same moment the later one wins,
-        and both are told: the later one by a gap before its number, the earlier one by reading again.
+        and both learn it: the later one by a gap before its number, the earlier one by reading again.
 
         Args:
             request: The job.
