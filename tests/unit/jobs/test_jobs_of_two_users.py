@@ -35,7 +35,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with mock_aws():
-        made = {name: boto3.client(name, region_name="us-east-1") for name in ("autoscaling", "logs", "ssm")}  # type: ignore[call-overload]
+        made = {name: boto3.client(name, region_name="us-east-1") for name in ("autoscaling", "logs", "ssm")}
         made["logs"].create_log_group(logGroupName=LOG_GROUP)
         made["ssm"].put_parameter(Name=PARAMETER, Value=NO_REQUEST, Type="String")
         made["ssm"].create_document(
