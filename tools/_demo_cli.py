@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cdk_gpu_clusters.testing import Emulator
+from cdk_gpu_clusters_stacks.terminal import can_be_redrawn, steps
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 APP = (sys.executable, "-m", "cdk_gpu_clusters_stacks")
@@ -26,15 +27,21 @@ class StepFailed(Exception):
 
 
 def step(title: str, action: Callable[[], _Result]) -> _Result:
-    """Do one step and print how long it took."""
-    print(f"-- {title} ...", end=" ", flush=True)
+    """Do one step and print how long it took; on a terminal also how long it takes."""
+    head = f"-- {title} ... "
+    if can_be_redrawn():
+        end = head
+    else:
+        print(head, end="", flush=True)
+        end = ""
     started = time.monotonic()
     try:
-        result = action()
+        with steps(title):
+            result = action()
     except StepFailed:
-        print("failed", flush=True)
+        print(f"{end}failed", flush=True)
         raise
-    print(f"{time.monotonic() - started:.1f} s", flush=True)
+    print(f"{end}{time.monotonic() - started:.1f} s", flush=True)
     return result
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from _demo_cli import APP, REPOSITORY, StepFailed, synthesize
 from _demo_story import Story
+from cdk_gpu_clusters_stacks.terminal import progress
 
 EXAMPLES = REPOSITORY / "examples"
 SEVENTHS = "1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb"
@@ -104,8 +105,14 @@ def _stories(options: argparse.Namespace) -> tuple[Story, ...]:
 def _synthesize_examples() -> None:
     """Synthesize every example, as many at a time as there are processors: each is a process of its own."""
     examples = sorted(EXAMPLES.glob("*.yaml"))
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
-        for example, seconds in zip(examples, pool.map(partial(_synthesize, folder), examples), strict=True):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+        progress("synthesizing the examples") as on_done,
+    ):
+        all_seconds = pool.map(partial(_synthesize, folder), examples)
+        for number, (example, seconds) in enumerate(zip(examples, all_seconds, strict=True), start=1):
+            on_done(number, len(examples))
             print(f"-- synthesize {example.relative_to(REPOSITORY)} ... {seconds:.1f} s", flush=True)
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,32 +26,42 @@ from cdk_gpu_clusters_stacks.spec.load import read_cluster, report
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import fabric_stack, link_stack
+from cdk_gpu_clusters_stacks.terminal import steps
 
 DEFAULT_CLUSTER_FILE = "cluster.yaml"
 
 
-def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
+def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], object] = lambda: None) -> None:
     """Define the stacks of a cluster.
 
     Stacks follow life spans: the network, one for each store, one for each fabric and for its way to a store, the
     cluster of EKS if the fleets join one, one for each fleet's reservation, one for each fleet, all named after their
     key in the cluster file. So a fleet that comes, goes or moves leaves every other template byte-identical.
+
+    Args:
+        app: Where the stacks are defined.
+        spec: The cluster.
+        on_built: Called each time that more stacks are built, to show progress.
     """
     for key, value in {"gpu-cluster": spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
     env = cdk.Environment(account=spec.account, region=spec.region)
     place = cluster_place(app, spec, env)
+    on_built()
     site = Site(app, spec, place, data_stacks(app, spec, place, env), env)
+    on_built()
     if not ORCHESTRATORS[spec.orchestrator].joins_eks:
-        _make_fleets(site, partial(_on_ec2, site))
+        _make_fleets(site, partial(_on_ec2, site), on_built)
         return
     from cdk_gpu_clusters_stacks.eks import SoftwareStack, eks_cluster  # takes long to load
     from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
 
     cluster = eks_cluster(app, spec, place, env)
-    _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster))
+    on_built()
+    _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster), on_built)
     if spec.eks.software.apply:
         SoftwareStack(site, cluster)
+        on_built()
 
 
 class MakeFleet(Protocol):
@@ -61,12 +72,13 @@ class MakeFleet(Protocol):
     ) -> cdk.Stack: ...
 
 
-def _make_fleets(site: Site, make: MakeFleet) -> None:
+def _make_fleets(site: Site, make: MakeFleet, on_built: Callable[[], object]) -> None:
     """Make the fleets, each after its fabric, its reservation and its ways to the stores."""
     fabrics = Fabrics(site)
     for fleet in planned_fleets(site.spec):
         made = make(fleet, fabric=fabrics.of(fleet), capacity=_capacity(site, fleet))
         fabrics.link(fleet, made)
+        on_built()
 
 
 def _on_ec2(
@@ -142,13 +154,31 @@ def main() -> None:
     if reading.spec is None:
         _stop(app)
     try:
-        build_cluster(app, reading.spec)
+        _build(app, reading.spec)
     except ConfigError as error:
         report(error.findings)
         _stop(app)
-    app.synth()
+    # CDK resolves, writes and validates all templates in one call.
+    with steps("writing and validating the templates"):
+        app.synth()
     if app.node.try_get_context("report"):
         _write_report(reading.spec, Path(app.outdir))
+
+
+def _build(app: cdk.App, spec: ClusterSpec) -> None:
+    """Define the stacks; on a terminal each gets a line when it is built."""
+    seen: set[str] = set()
+    with steps(f"building the stacks of {spec.name}") as on_steps:
+        build_cluster(app, spec, on_built=lambda: on_steps(_new_stacks(app, seen)))
+
+
+def _new_stacks(app: cdk.App, seen: set[str]) -> Iterator[str]:
+    """Names of the stacks that were not seen before."""
+    for child in app.node.children:
+        name = child.node.id
+        if name not in seen and cdk.Stack.is_stack(child):
+            seen.add(name)
+            yield f"stack {name}"
 
 
 def _write_report(spec: ClusterSpec, folder: Path) -> None:

@@ -262,11 +262,14 @@ def check_mig_with_efa(
     """Find a fleet that is split with MIG and yet set up for training over EFA."""
     if layouts is None or not efa:
         return
-    name = instance_type if isinstance(instance_type, str) else instance_type.name
+    record = look_up(instance_type) if isinstance(instance_type, str) else instance_type
+    gpu = mig_gpu_of(record)
+    if gpu is None or not gpu.profiles:
+        return  # GPU-MIG-001 alone: there is no MIG to choose EFA over
     yield WITH_EFA.finding(
         cause="MIG and EFA do not go together: a process can use one MIG instance only, and a split GPU has no "
         "NVLink peer-to-peer, so that collectives over a fabric would have nothing to run between",
-        got=f"{name} with mig and EFA",
+        got=f"{record.name} with mig and EFA",
         allowed="mig with efa=False, or EFA with GPUs that are not split",
         fix="pass efa=False if the nodes serve or share GPUs; leave mig out if they train together",
         path="mig",

@@ -105,7 +105,7 @@ def advise(
         )
     if as_json:
         output.write_document(output.as_json(advice))
-    else:
+    elif file is None or str(file) != output.STREAM:
         output.write(advice_text(advice))
         _write_table(advice)
     if not advice.rows:

@@ -15,6 +15,7 @@ import typer
 from cdk_gpu_clusters.catalogue.instances import instance_type
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.rules.capacity_checks import check_block_request, hours_of
+from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
 
 from . import complete, output
@@ -139,7 +140,7 @@ def buy(
     if more:
         output.refuse("capacity buy: give the one Region of the offering")
     clients = _clients(profile, [region])
-    with _refusals():
+    with _refusals(), terminal.steps(f"asking {region}"):
         blocks, problems = blocks_in(request, region, clients)
     offer = next((one for one in blocks if one.id == offering), None)
     if offer is None:
@@ -235,8 +236,9 @@ def _clients(profile: str | None, regions: Sequence[str], *, attempts: int = 6) 
     from cdk_gpu_clusters_stacks.offers import ec2_clients
 
     try:
-        session = open_session(profile)
-        require_answer(session, regions)
+        with terminal.steps("looking for credentials"):
+            session = open_session(profile)
+            require_answer(session, regions)
     except NoSession as fault:
         output.refuse(f"capacity: {fault}")
     return ec2_clients(session, attempts=attempts)
@@ -257,7 +259,7 @@ def _market(request: CapacityRequest, regions: list[str], clients: Ec2Clients) -
     from cdk_gpu_clusters_stacks.offers import calls_of, search_market
 
     answers, total = numbers_from(1), calls_of(regions)
-    with _refusals(), output.progress("asking EC2") as on_done:
+    with _refusals(), terminal.progress("asking EC2") as on_done:
         return search_market(
             request, regions, clients, now=datetime.now(UTC), on_answer=lambda: on_done(next(answers), total)
         )

@@ -75,12 +75,17 @@ _ROWS: dict[str, Callable[[InstanceType], str]] = {
     "Regions": lambda one: str(len(one.regions)) if one.regions else UNKNOWN,
     "record": lambda one: one.record_status,
 }
-_Region = Annotated[str | None, typer.Option(help="Only types offered there, with its on-demand price.")]
+_Region = Annotated[
+    str | None,
+    typer.Option(help="Only types offered there, with its on-demand price.", autocompletion=complete.regions),
+]
 
 
 @app.command("list", epilog=examples("gpu-clusters catalogue list --efa --mig --region us-east-1"))
 def list_types(
-    family: Annotated[str | None, typer.Option(help="Only this family, such as p5.")] = None,
+    family: Annotated[
+        str | None, typer.Option(help="Only this family, such as p5.", autocompletion=complete.families)
+    ] = None,
     gpu: Annotated[str | None, typer.Option(help="Only with this accelerator, such as H100.")] = None,
     efa: Annotated[bool, typer.Option("--efa", help="Only with EFA.")] = False,
     mig: Annotated[bool, typer.Option("--mig", help="Only with GPUs that can be split.")] = False,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from cdk_gpu_clusters.errors import Finding, Severity
+from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.counting import count
 
 from . import complete, output
@@ -110,7 +111,7 @@ def _look_at(
     gate = Gate()
     templates: list[Path] = []
     for file in files:
-        held = _from_standard_input(folder) if str(file) == output.STREAM else file
+        held = output.held_input(folder) if str(file) == output.STREAM else file
         if _is_template(held):
             templates.append(held)
         else:
@@ -121,12 +122,6 @@ def _look_at(
     gate.findings = [_shown_at(one, hidden) for one in gate.findings]
     gate.templates = [name.removeprefix(hidden) for name in gate.templates]
     return gate
-
-
-def _from_standard_input(folder: Path) -> Path:
-    file = folder / "<stdin>"
-    file.write_bytes(output.standard_input())
-    return file
 
 
 def _shown_at(finding: Finding, hidden: str) -> Finding:
@@ -202,7 +197,7 @@ def _cfn_lint(report: Report, region: str | None) -> Iterator[Finding]:
     from cfnlint.api import lint_file
     from cfnlint.config import ManualArgs
 
-    with output.progress("cfn-lint") as on_done:
+    with terminal.progress("cfn-lint") as on_done:
         for done, name in enumerate(report.files):
             on_done(done, len(report.files))
             options: Any = {"regions": [region]} if region else {}

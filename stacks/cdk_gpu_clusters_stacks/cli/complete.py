@@ -18,6 +18,21 @@ def regions(incomplete: str) -> list[str]:
     return [name for name in known() if name.startswith(incomplete)]
 
 
+def families(incomplete: str) -> list[str]:
+    """Families of instance types with accelerators that begin like this."""
+    from cdk_gpu_clusters.catalogue.instances import instance_types as known
+
+    found = dict.fromkeys(one.family for one in known().values() if one.accelerator is not None)
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def gpus_with_mig(incomplete: str) -> list[str]:
+    """GPUs with MIG, and instance types, that begin like this."""
+    from cdk_gpu_clusters.catalogue.mig import mig_gpus
+
+    return [*(name for name in mig_gpus() if name.startswith(incomplete)), *instance_types(incomplete)]
+
+
 def examples(incomplete: str) -> list[tuple[str, str]]:
     """Examples that begin like this, each with what it shows."""
     from cdk_gpu_clusters_stacks.project import examples as known

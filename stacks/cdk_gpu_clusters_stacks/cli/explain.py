@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cdk_gpu_clusters_stacks import terminal
+
 from . import complete, output
 from .group import examples, new_app
 from .rule_index import rule_index
@@ -74,5 +76,5 @@ def _lines(rule: Mapping[str, Any]) -> Iterator[str]:
 def _paragraph(name: str, text: str) -> Iterator[str]:
     head, rest = f"  {name:<8} ", " " * 11
     yield from textwrap.wrap(
-        text, output.text_width(), initial_indent=head, subsequent_indent=rest, break_on_hyphens=False
+        text, terminal.text_width(), initial_indent=head, subsequent_indent=rest, break_on_hyphens=False
     )

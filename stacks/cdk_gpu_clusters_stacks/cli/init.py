@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -42,7 +43,7 @@ class _Init(TyperCommand):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Read the arguments, with the values that were left out."""
         words: list[str] = []
-        for word, following in zip(args, [*args[1:], "--"], strict=True):
+        for word, following in zip_longest(args, args[1:], fillvalue="--"):
             words.append(word)
             if word in _WITHOUT_VALUE and following.startswith("-"):
                 words.append(_WITHOUT_VALUE[word])
@@ -269,7 +270,13 @@ def write_starter(starter: Starter, file: Path, *, force: bool) -> None:
 
 
 def _write_cluster(made: Mapping[str, str], file: Path, *, force: bool) -> None:
-    """Write a cluster file and what it names beside it."""
+    """Write a cluster file and what it names beside it, or to standard output if it names nothing."""
+    if str(file) == output.STREAM:
+        more = ", ".join(name for name in made if name != _CLUSTER_FILE)
+        if more:
+            output.refuse(f"init: it comes with {more}: give the file to write")
+        output.write(made[_CLUSTER_FILE])
+        return
     targets = {file.parent / name if name != _CLUSTER_FILE else file: text for name, text in made.items()}
     _refuse_existing(targets, force=force)
     for target, text in targets.items():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import output
+from cdk_gpu_clusters_stacks import terminal
+
+from . import complete, output
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -26,15 +29,22 @@ Fleet = Annotated[
     str, typer.Argument(metavar="FLEET", help="The fleet: its key in the cluster file, its construct, or its group.")
 ]
 _Job = Annotated[str | None, typer.Argument(metavar="JOB", help="The job. Default: the newest.")]
-Region = Annotated[str | None, typer.Option("--region", help="Region. Default: that of the AWS configuration.")]
+Region = Annotated[
+    str | None,
+    typer.Option("--region", help="Region. Default: that of the AWS configuration.", autocompletion=complete.regions),
+]
 Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
 
 @app.command("list", epilog=examples("gpu-clusters jobs list trainers"))
 def list_jobs(fleet: Fleet, region: Region = None, profile: Profile = None, as_json: output.Json = False) -> None:
     """List the jobs of a fleet, the newest first."""
-    with connected(fleet, region, profile) as jobs:
-        found = [(one, _state(jobs, one)) for one in jobs.past()]
+    with connected(fleet, region, profile) as jobs, terminal.progress("asking how each job ended") as on_done:
+        past = jobs.past()
+        found = []
+        for done, one in enumerate(past):
+            on_done(done, len(past))
+            found.append((one, _state(jobs, one)))
     if as_json:
         output.write_document({"jobs": [_as_json(one, state) for one, state in found]})
         return
@@ -100,7 +110,9 @@ def connected(fleet: str, region: str | None, profile: str | None) -> Iterator[F
 
     try:
         where = clients["ssm"].meta.region_name
-        yield FleetJobs(choose_fleet(find_fleets(clients), fleet, region=where), clients)
+        with terminal.steps(f"looking for {fleet} in {where}"):
+            fleets = find_fleets(clients)
+        yield FleetJobs(choose_fleet(fleets, fleet, region=where), clients)
     except NoFleetError as fault:
         output.refuse(f"jobs: {fault}")
     except (BotoCoreError, ClientError) as fault:
@@ -144,7 +156,11 @@ def watch(jobs: FleetJobs, job_id: str, wanted: int, command_id: str = "") -> in
             f"\n{job_id} goes on: gpu-clusters jobs attach {name}; gpu-clusters jobs stop {name}\n", stderr=True
         )
         return 0
-    return int(result) if result.isdecimal() else _STOPPED_STATUS
+    if result.isdecimal():
+        return int(result)
+    if (newer := jobs.replacement(job_id)) is not None:
+        output.write(f"{job_id} has ended: {newer.described}\n", stderr=True)
+    return _STOPPED_STATUS
 
 
 def print_line(host: str, line: Line) -> None:
@@ -161,9 +177,19 @@ class _Shown:
     def __init__(self, job_id: str) -> None:
         from rich.live import Live
 
-        console = output.console(stderr=True)
         self._job_id, self._last = job_id, ""
-        self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+        # Lines on a terminal go above the table; those in a pipe or a file go there.
+        self._lines_above = sys.stdout.isatty()
+        self._live = (
+            Live(
+                console=terminal.console(stderr=True),
+                transient=True,
+                auto_refresh=False,
+                redirect_stdout=self._lines_above,
+            )
+            if terminal.can_be_redrawn()
+            else None
+        )
 
     def __enter__(self) -> None:
         if self._live is not None:
@@ -175,7 +201,7 @@ class _Shown:
 
     def line(self, host: str, line: Line) -> None:
         """Show a line; a live table moves below it."""
-        if self._live is None:
+        if self._live is None or not self._lines_above:
             print_line(host, line)
             return
         from rich.text import Text
@@ -194,18 +220,21 @@ class _Shown:
                 output.write(words, stderr=True)
             self._last = words
             return
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         from cdk_gpu_clusters._untrusted import printable_line
 
-        table = Table(box=None, pad_edge=False, title=f"{self._job_id}: {view.summary}", title_justify="left")
+        table = Table(box=None, pad_edge=False)
         for column in ("node", "instance", "state"):
             table.add_column(column)
         for node in view.nodes:
             why = view.refusals.get(node.instance_id, "")
             state = f"{node.state}: {why}" if why else node.state
             table.add_row(*(printable_line(cell) for cell in (node.name, node.instance_id, state)))
-        self._live.update(table, refresh=True)
+        # A title of the table would be as narrow as the table.
+        self._live.update(Group(Text(f"{self._job_id}: {view.summary}", "bold"), table), refresh=True)
 
 
 def _chosen(jobs: FleetJobs, job_id: str | None) -> PastJob:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -15,15 +16,19 @@ from cdk_gpu_clusters.template_rules.registry import choose_rules
 from cdk_gpu_clusters.template_rules.reports import FORMATS
 from cdk_gpu_clusters.template_rules.rule import TemplateRule
 
-from . import output
+from . import complete, output
 from .group import examples, new_app
 
 _Format = Literal["human", "json", "sarif", "junit"]
 _Least = Literal["error", "warning", "info"]
 _SEVERITIES = get_args(_Least)
-_IDS = "rules whose ids start with it; several with commas, or again."
 
 app = new_app()
+
+
+def _ids_option(does: str) -> Any:
+    words = f"{does} rules whose ids start with it; several with commas, or again."
+    return typer.Option(metavar="ID", help=words, autocompletion=complete.rules)
 
 
 @app.command(
@@ -34,17 +39,23 @@ app = new_app()
     )
 )
 def lint(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Template (JSON or YAML), or cdk.out folder.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Templates (JSON or YAML), cdk.out folders; - for standard input."),
+    ],
     form: Annotated[_Format, typer.Option("--format", help="Form of the report.")] = "human",
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    select: Annotated[list[str], typer.Option(metavar="ID", help=f"Ask only {_IDS}")] = [],  # noqa: B006
-    ignore: Annotated[list[str], typer.Option(metavar="ID", help=f"Do not ask {_IDS}")] = [],  # noqa: B006
+    select: Annotated[list[str], _ids_option("Ask only")] = [],  # noqa: B006
+    ignore: Annotated[list[str], _ids_option("Do not ask")] = [],  # noqa: B006
     acknowledgements: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="YAML or JSON: acknowledge: [{id: …, reason: …, resource: …}]"),
     ] = None,
     region: Annotated[
-        str | None, typer.Option(help="Region of templates that do not say theirs, such as us-east-1.")
+        str | None,
+        typer.Option(
+            help="Region of templates that do not say theirs, such as us-east-1.", autocompletion=complete.regions
+        ),
     ] = None,
     fail_on: Annotated[_Least, typer.Option(help="Least severity of a finding that makes the exit status 1.")] = "info",
     strict: Annotated[bool, typer.Option("--strict", help="What is undecidable makes the exit status 1, too.")] = False,
@@ -52,12 +63,15 @@ def lint(
     """Look at CloudFormation templates with the GPU rules."""
     rules = _rules(select, ignore)
     accepted = _acknowledgements(acknowledgements)
-    report = lint_files(paths, rules, acknowledgements=accepted, region=region)
+    with TemporaryDirectory() as folder:
+        held = [output.held_input(Path(folder)) if str(path) == output.STREAM else path for path in paths]
+        report = lint_files(held, rules, acknowledgements=accepted, region=region)
+        hidden = f"{folder}/"
     for unusable in report.unusable:
-        output.write(f"{unusable}\n", stderr=True)
+        output.write(f"{unusable}\n".removeprefix(hidden), stderr=True)
     chosen = "json" if json else form
     if report.files or chosen != "human":
-        output.write(FORMATS[chosen](report))
+        output.write(FORMATS[chosen](report).replace(hidden, ""))
     output.leave(_status(report, fail_on, strict=strict))
 
 

@@ -37,6 +37,8 @@ def manifests(
     """
     from cdk_gpu_clusters_stacks.manifests import cluster_manifests
 
+    if str(folder) == output.STREAM:
+        output.refuse("manifests: these are several files: give a folder, or --json")
     cluster = read(file, as_json=json)
     if cluster.orchestrator != "eks":
         output.refuse(f"{file}: orchestrator is {cluster.orchestrator}; only a cluster on eks has manifests")

@@ -32,7 +32,12 @@ _NUMBERS = _PROFILES[1:6]
 
 @app.command(epilog=examples("gpu-clusters mig profiles A100-40GB"))
 def profiles(
-    gpu: Annotated[str, typer.Argument(help="Model such as A100-40GB, or an instance type with it.")],
+    gpu: Annotated[
+        str,
+        typer.Argument(
+            help="Model such as A100-40GB, or an instance type with it.", autocompletion=complete.gpus_with_mig
+        ),
+    ],
     as_json: output.Json = False,
 ) -> None:
     """List the profiles of a GPU, with the places that they can have."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
 from cdk_gpu_clusters._untrusted import printable, shortened
 from cdk_gpu_clusters._version import __version__
+from cdk_gpu_clusters_stacks.terminal import console
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from cdk_gpu_clusters.errors import Finding
     from cdk_gpu_clusters_stacks.spec import ClusterSpec, Reading
 
@@ -26,27 +22,7 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 #: The name of standard input or output in place of a file.
 STREAM = "-"
-_NEVER_FOLDED = 10_000
 _INTERRUPTED = 130
-#: Width of running text, in characters: more is hard to read, less breaks names.
-_LEAST_WIDTH, _USUAL_WIDTH, _MOST_WIDTH = 80, 110, 120
-
-
-def console(*, stderr: bool = False) -> Console:
-    """Where text goes: in colours on a terminal, unless NO_COLOR is set; otherwise plain and as wide as COLUMNS."""
-    from rich.console import Console
-
-    stream = sys.stderr if stderr else sys.stdout
-    # https://no-color.org: set, and not empty. Bold text would be an escape sequence, too.
-    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    width = None if stream.isatty() else _given_width() or _NEVER_FOLDED
-    return Console(stderr=stderr, highlight=False, markup=False, width=width, color_system=colours)
-
-
-def _given_width() -> int | None:
-    """The width that COLUMNS asks for, also in a pipe."""
-    given = os.environ.get("COLUMNS", "")
-    return int(given) if given.isdecimal() and int(given) else None
 
 
 def write(text: str, *, stderr: bool = False) -> None:
@@ -55,13 +31,6 @@ def write(text: str, *, stderr: bool = False) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(printable(text).encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
-
-
-def text_width() -> int:
-    """Width of running text: that of COLUMNS or of the terminal, within limits; otherwise always the same."""
-    terminal = get_terminal_size((_USUAL_WIDTH, 0)).columns if sys.stdout.isatty() else None
-    columns = terminal or _given_width() or _USUAL_WIDTH
-    return min(max(columns, _LEAST_WIDTH), _MOST_WIDTH)
 
 
 def write_headed(text: str) -> None:
@@ -136,26 +105,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
     with printer.capture() as captured:
         printer.print(table)
     write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on standard error how far something is; nothing where that is no terminal.
-
-    Args:
-        what: What is being done, in a few words.
-
-    Yields:
-        A function that gets how many steps are done, and of how many.
-    """
-    if not sys.stderr.isatty():
-        yield lambda _done, _total: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def ask(question: str, default: str) -> str:
@@ -238,6 +187,13 @@ def reading_of(path: Path, *, deployed: ClusterSpec | None = None) -> Reading:
 def standard_input() -> bytes:
     """All of standard input."""
     return b"" if sys.stdin is None else sys.stdin.buffer.read()
+
+
+def held_input(folder: Path) -> Path:
+    """A file that holds standard input, for what reads files by name."""
+    file = folder / "<stdin>"
+    file.write_bytes(standard_input())
+    return file
 
 
 def as_json_finding(finding: Finding) -> dict[str, Any]:

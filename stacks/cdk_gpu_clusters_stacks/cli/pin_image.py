@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cdk_gpu_clusters.rules.images import image_context_key
+from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.aws_session import NoSession
 
 from . import complete, files, output
@@ -78,7 +79,7 @@ def run(
     ] = None,
 ) -> None:
     """Look up the image behind a Systems Manager parameter once, and write it into cdk.context.json."""
-    if what.endswith((".yaml", ".yml")):
+    if what == output.STREAM or what.endswith((".yaml", ".yml")):
         found, region = _left_to_the_library(Path(what), region)
     elif region is None:
         output.refuse("a parameter is read in a Region: give --region")
@@ -86,7 +87,8 @@ def run(
         found = [what]
     for parameter in found:
         try:
-            image_id = pin_image(parameter, region=region)
+            with terminal.steps(f"asking {region}"):
+                image_id = pin_image(parameter, region=region)
         except NoSession as fault:
             output.refuse(f"pin-image: {fault}")
         except typer.Exit:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cdk_gpu_clusters_stacks import terminal
+
 from . import output
 from .group import examples, new_app
 from .output import ClusterFile, read
@@ -48,8 +50,8 @@ def plan(
         document: dict[str, Any] = output.as_json(made)
         output.write_document(document if compared is None else {**document, "against": output.as_json(compared)})
     else:
-        output.write_headed(plan_text(made, width=output.text_width()))
+        output.write_headed(plan_text(made, width=terminal.text_width()))
         if compared is not None:
-            output.write_headed("\n" + comparison_text(compared, width=output.text_width()))
+            output.write_headed("\n" + comparison_text(compared, width=terminal.text_width()))
     if compared is not None and compared.refused:
         output.leave(1)

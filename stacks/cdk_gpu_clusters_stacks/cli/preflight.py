@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import output
+from cdk_gpu_clusters_stacks import terminal
+
+from . import complete, output
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -33,7 +35,10 @@ def preflight(
         typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's."),
     ] = None,
     region: Annotated[
-        str | None, typer.Option(help="Region, to make sure that it is the file's. Default: the file's.")
+        str | None,
+        typer.Option(
+            help="Region, to make sure that it is the file's. Default: the file's.", autocompletion=complete.regions
+        ),
     ] = None,
     print_policy: Annotated[
         bool,
@@ -63,8 +68,8 @@ def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
 
     try:
         with (
+            terminal.progress(f"asking {spec.region}") as on_done,
             Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
-            output.progress(f"asking {spec.region}") as on_done,
         ):
             return run_preflight(spec, account, now=datetime.now(UTC), on_done=on_done)
     except Unusable as fault:
@@ -77,7 +82,7 @@ def _print(found: Preflight) -> None:
     from cdk_gpu_clusters._untrusted import printable_line, shortened
     from cdk_gpu_clusters_stacks.preflight.run import format_preflight
 
-    console = output.console()
+    console = terminal.console()
     for outcome, words in format_preflight(found):
         line = printable_line(shortened(words))
         console.print(Text(outcome, _COLOURS.get(outcome.strip(), "")).append(line, "default"))

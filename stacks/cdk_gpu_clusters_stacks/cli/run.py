@@ -16,6 +16,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import image as catalogue_image
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest, RequestError, as_text, read_request, with_files
 from cdk_gpu_clusters.rules.secrets import check_container_secrets
+from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
 
 from . import output
@@ -127,12 +128,16 @@ def run(
             output.write(f"{as_text(with_files(request, packed))}\n")
             return
         try:
-            told = jobs.submit(request, packed)
+            with terminal.progress("sending the files" if packed else "requesting the job") as on_sent:
+                submitted = jobs.submit(request, packed, on_sent=on_sent)
         except JobError as fault:
             output.refuse(f"run: {fault}")
+        if submitted.replaced is not None:
+            other = submitted.replaced.described
+            output.write(f"{other} in the same moment: {request.job_id} takes its place\n", stderr=True)
         output.write(f"{request.job_id} is requested on {request.nodes} nodes of {jobs.fleet.names[0]}\n", stderr=True)
         if not detach:
-            output.leave(watch(jobs, request.job_id, request.nodes, told))
+            output.leave(watch(jobs, request.job_id, request.nodes, submitted.command_id))
     output.write(f"{request.job_id}\n")
 
 

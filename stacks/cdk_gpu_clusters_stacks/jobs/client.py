@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -46,6 +46,25 @@ class PastJob:
     requested_at: datetime
     requested_by: str
 
+    @property
+    def described(self) -> str:
+        """That it was requested, and the name of its user."""
+        name = self.requested_by.rpartition("/")[2]
+        return f"{self.request.job_id} was requested by {name}" if name else f"{self.request.job_id} was requested"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """A job that has been requested.
+
+    Attributes:
+        command_id: Command that makes the nodes look for it.
+        replaced: Job of someone else, requested in the same moment, whose place it took; None if there is none.
+    """
+
+    command_id: str
+    replaced: PastJob | None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
@@ -75,6 +94,23 @@ def find_fleets(clients: Clients) -> list[JobFleet]:
     return read_fleets([group for page in pages for group in page["AutoScalingGroups"]])
 
 
+def _jobs_of(versions: Sequence[Mapping[str, Any]]) -> list[PastJob]:
+    """The jobs of some versions of the parameter, the newest first."""
+    found: dict[str, PastJob] = {}
+    for version in versions:
+        with suppress(RequestError):
+            request = read_request(version["Value"])
+            if request is None:
+                continue
+            first = found.get(request.job_id)
+            found[request.job_id] = PastJob(
+                request=request,
+                requested_at=first.requested_at if first else version["LastModifiedDate"],
+                requested_by=first.requested_by if first else version.get("LastModifiedUser", ""),
+            )
+    return sorted(found.values(), key=lambda one: one.request.job_id, reverse=True)
+
+
 class FleetJobs:
     """The jobs of one fleet.
 
@@ -87,22 +123,23 @@ class FleetJobs:
         self.fleet = fleet
         self._logs, self._ssm, self._scaling = clients["logs"], clients["ssm"], clients["autoscaling"]
 
-    def submit(self, request: JobRequest, files: bytes = b"") -> str:
+    def submit(
+        self, request: JobRequest, files: bytes = b"", *, on_sent: Callable[[int, int], object] = lambda *_: None
+    ) -> Submitted:
         """Start a job.
 
-        Returns:
-            Id of the command that makes the nodes look for it; empty if none of them can be reached now.
+        PutParameter has no condition, but each write gets the next number as its version (Systems Manager user guide,
+        "Working with parameter versions in Parameter Store"). So of two users in the same moment the later one wins,
+        and both learn it: the later one by a gap before its number, the earlier one by reading again.
+
+        Args:
+            request: The job.
+            files: The tar.gz of its files; none if empty.
+            on_sent: Called with the number of pieces of the files that are sent, and of all.
 
         Raises:
-            JobError: If another job runs, or the request is too long.
+            JobError: If another job runs, or takes the place of this one at once, or the request is too long.
         """
-        current = self.current()
-        if current is not None and not current.is_stopped and not self.board(current.job_id).result:
-            name = self.fleet.names[0]
-            raise JobError(
-                f"{current.job_id} runs on {name}, which takes one job at a time: wait for it, or stop it "
-                f"(gpu-clusters jobs stop {name})"
-            )
         whole = with_files(request, files)
         text = as_text(whole)
         if len(text) > LONGEST_REQUEST:
@@ -110,10 +147,33 @@ class FleetJobs:
                 f"the command and its variables have {len(text):,} characters as a request, and {LONGEST_REQUEST:,} "
                 "are allowed: put them into a script, and send that with --files"
             )
-        # Before the request: nodes look for the files as soon as they see it.
-        self._send(request.job_id, files)
-        self._request(whole)
-        return self.tell_nodes()
+        seen = self._version_of_free_fleet()
+        if files:
+            # Before the request: nodes look for the files as soon as they see it. It takes seconds: look again.
+            self._send(request.job_id, files, on_sent)
+            seen = self._version_of_free_fleet()
+        written = self._request(whole)
+        replaced = self._requested_between(seen, written, other_than=request.job_id)
+        command_id = self.tell_nodes()
+        newer = self.replacement(request.job_id)
+        if newer is not None:
+            raise JobError(f"{request.job_id} does not run: {newer.described} in the same moment")
+        return Submitted(command_id=command_id, replaced=replaced)
+
+    def _version_of_free_fleet(self) -> int:
+        """Version of the parameter while no job runs.
+
+        Raises:
+            JobError: If one runs.
+        """
+        current, version = self._newest()
+        if current is not None and not current.is_stopped and not self.board(current.job_id).result:
+            name = self.fleet.names[0]
+            raise JobError(
+                f"{current.job_id} runs on {name}, which takes one job at a time: wait for it, or stop it "
+                f"(gpu-clusters jobs stop {name})"
+            )
+        return version
 
     def stop(self, past: PastJob) -> None:
         """End a job.
@@ -121,12 +181,19 @@ class FleetJobs:
         Raises:
             JobError: If another one was requested since.
         """
-        current = self.current()
+        current, seen = self._newest()
         # A deployment that changes the parameter, such as its tags, empties it.
-        if current is not None and current.job_id != past.request.job_id:
-            raise JobError(f"{past.request.job_id} has ended: {current.job_id} was requested since")
-        self._request(replace(past.request, is_stopped=True))
-        self.tell_nodes()
+        newer = (
+            None if current is None or current.job_id == past.request.job_id else self.replacement(past.request.job_id)
+        )
+        if newer is None:
+            written = self._request(replace(past.request, is_stopped=True))
+            newer = self._requested_between(seen, written, other_than=past.request.job_id)
+            if newer is not None:
+                self._request(newer.request)  # what was requested while this was written
+            self.tell_nodes()
+        if newer is not None:
+            raise JobError(f"{past.request.job_id} has ended: {newer.described} since")
 
     def tell_nodes(self) -> str:
         """Make the nodes look for what is requested; the id of the command, empty if no node can be reached now."""
@@ -150,34 +217,38 @@ class FleetJobs:
                     )
         return found
 
-    def current(self) -> JobRequest | None:
-        """The newest request; None before the first."""
-        found = self._ssm.get_parameter(Name=self.fleet.parameter)
-        with suppress(RequestError):
-            return read_request(found["Parameter"]["Value"])
-        return None
+    def replacement(self, job_id: str) -> PastJob | None:
+        """The job that was requested in the place of another one; None if there is none.
 
-    def is_replaced(self, job_id: str) -> bool:
-        """Whether another job was requested since."""
-        current = self.current()
-        return current is not None and current.job_id != job_id
+        A deployment that changes the parameter, such as its tags, empties it, and replaces no job.
+        """
+        current, _version = self._newest()
+        if current is None or current.job_id == job_id:
+            return None
+        return next((one for one in self.past() if one.request.job_id == current.job_id), None)
 
     def past(self) -> list[PastJob]:
         """The jobs that the parameter's history still has, the newest first. AWS keeps 100 versions."""
+        return _jobs_of(self._history())
+
+    def _newest(self) -> tuple[JobRequest | None, int]:
+        """The newest request, None before the first, and the version of the parameter."""
+        found = self._ssm.get_parameter(Name=self.fleet.parameter)["Parameter"]
+        with suppress(RequestError):
+            return read_request(found["Value"]), found["Version"]
+        return None, found["Version"]
+
+    def _history(self) -> list[Mapping[str, Any]]:
+        """The versions of the parameter, the oldest first."""
         pages = self._ssm.get_paginator("get_parameter_history").paginate(Name=self.fleet.parameter)
-        found: dict[str, PastJob] = {}
-        for version in sorted((one for page in pages for one in page["Parameters"]), key=lambda one: one["Version"]):
-            with suppress(RequestError):
-                request = read_request(version["Value"])
-                if request is None:
-                    continue
-                first = found.get(request.job_id)
-                found[request.job_id] = PastJob(
-                    request=request,
-                    requested_at=first.requested_at if first else version["LastModifiedDate"],
-                    requested_by=first.requested_by if first else version.get("LastModifiedUser", ""),
-                )
-        return sorted(found.values(), key=lambda one: one.request.job_id, reverse=True)
+        return sorted((one for page in pages for one in page["Parameters"]), key=lambda one: one["Version"])
+
+    def _requested_between(self, seen: int, written: int, *, other_than: str) -> PastJob | None:
+        """The job that a write has overwritten since the parameter was read; None if there is none."""
+        if written == seen + 1:
+            return None
+        between = _jobs_of([one for one in self._history() if seen < one["Version"] < written])
+        return next((one for one in between if one.request.job_id != other_than and not one.request.is_stopped), None)
 
     def board(self, job_id: str) -> Board:
         """What the nodes say of a job."""
@@ -213,14 +284,31 @@ class FleetJobs:
         found: Sequence[JobFleet] = read_fleets(groups["AutoScalingGroups"])
         return found[0] if found else replace(self.fleet, nodes={}, size=0)
 
-    def _request(self, request: JobRequest) -> None:
-        self._ssm.put_parameter(Name=self.fleet.parameter, Value=as_text(request), Type="String", Overwrite=True)
+    def _request(self, request: JobRequest) -> int:
+        """Write a request.
 
-    def _send(self, job_id: str, files: bytes) -> None:
-        if not files:
-            return
+        Returns:
+            The version of the parameter that it is.
+
+        Raises:
+            JobError: If Parameter Store is writing another one.
+        """
+        try:
+            written = self._ssm.put_parameter(
+                Name=self.fleet.parameter, Value=as_text(request), Type="String", Overwrite=True
+            )
+        except self._ssm.exceptions.TooManyUpdates as fault:
+            raise JobError(
+                f"someone else requests a job on {self.fleet.names[0]} at this moment: look at it "
+                f"(gpu-clusters jobs list {self.fleet.names[0]}), and try again"
+            ) from fault
+        return int(written["Version"])
+
+    def _send(self, job_id: str, files: bytes, on_sent: Callable[[int, int], object]) -> None:
         where = {"logGroupName": self.fleet.log_group, "logStreamName": f"{JOBS}/{job_id}/files"}
         self._logs.create_log_stream(**where)
         now = int(datetime.now(UTC).timestamp() * 1000)
-        for piece in pieces_of(files):
+        pieces = pieces_of(files)
+        for sent, piece in enumerate(pieces):
+            on_sent(sent, len(pieces))
             self._logs.put_log_events(**where, logEvents=[{"timestamp": now, "message": piece}])

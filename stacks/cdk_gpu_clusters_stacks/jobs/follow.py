@@ -9,7 +9,7 @@ from typing import Protocol
 
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.board import Attempt, Board, Member
 
-from .client import Line
+from .client import Line, PastJob
 from .fleet import JobFleet
 
 _PAUSE_SECONDS = 3.0
@@ -31,7 +31,7 @@ class Source(Protocol):
     def lines(self, job_id: str, since_milliseconds: int = 0) -> Iterator[Line]: ...
     def nodes(self) -> JobFleet: ...
     def refusals(self, command_id: str) -> dict[str, str]: ...
-    def is_replaced(self, job_id: str) -> bool: ...
+    def replacement(self, job_id: str) -> PastJob | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ def follow(
                 return view.result
         elif clock() - asked_at >= _REPLACED_SECONDS:
             asked_at = clock()
-            if source.is_replaced(job_id):
+            if source.replacement(job_id) is not None:
                 return REPLACED
         sleep(_PAUSE_SECONDS)
 

@@ -87,7 +87,11 @@ def faults_at(key: Key, findings: Iterable[Finding], *, at_key: bool = False) ->
         Fault(
             key,
             replace(
-                finding, cause=f"{dotted(key)}: {finding.cause}", got=_in_yaml(finding.got), fix=_in_yaml(finding.fix)
+                finding,
+                cause=f"{dotted(key)}: {finding.cause}",
+                got=_in_yaml(finding.got),
+                allowed=_in_yaml(finding.allowed),
+                fix=_in_yaml(finding.fix),
             ),
             at_key,
         )
@@ -427,7 +431,8 @@ class _Builder:
         if node.tag == f"{_TAG}float":
             return _float(text)
         self._refuse_tag(node, path)
-        return None
+        # The value below the tag: without it, what depends on it would be faults, too.
+        return int(text) if _INT.fullmatch(text) else text
 
 
 def _own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:

@@ -225,6 +225,34 @@ def test_init_asks_again_until_an_answer_can_be_used(
     assert "spot: {}" in file.read_text()
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_init_alone_writes_a_cluster_file(is_asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: is_asked)
+    monkeypatch.setattr("typer.prompt", lambda _question, default, **_: default)
+    assert main(["init"]) == 0
+    assert main(["check", "cluster.yaml"]) == 0
+
+
+def test_init_and_advise_write_to_standard_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for arguments in (
+        ["init", "--type", "g6.xlarge"],
+        ["advise", "--model-parameters", "7B", "--mode", "inference"],
+        ["init", "--example", "g5-single-gpu"],
+    ):
+        assert main([*arguments, "-o", "-"]) == 0
+        file = tmp_path / "cluster.yaml"
+        file.write_text(capsys.readouterr().out)
+        assert main(["check", str(file)]) == 0
+        capsys.readouterr()
+    assert not Path("-").exists()
+
+
+def test_an_example_of_several_files_needs_a_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--example", "g6-dev-node", "-o", "-"]) == 2
+    assert "it comes with dev-tools.sh" in capsys.readouterr().err
+
+
 def test_ctrl_c_at_a_question_is_130_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> str:
         try:

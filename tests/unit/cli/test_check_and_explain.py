@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,31 @@ def test_a_dash_is_standard_input(
     monkeypatch.setattr("sys.stdin", standard_input(GOOD.read_text()))
     options = ["-o", "-"] if command == "report" else []
     assert main([command, "-", *options]) == 0
+
+
+@pytest.mark.parametrize("form", ["human", "json", "sarif", "junit"])
+def test_lint_takes_standard_input(
+    form: str, wrong_template: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", standard_input(wrong_template.read_text()))
+    assert main(["lint", "--format", form, "-"]) == 1
+    printed = capsys.readouterr().out
+    assert "GPU-INST-001" in printed
+    assert "stdin" in printed
+    assert tempfile.gettempdir() not in printed
+
+
+def test_pin_image_takes_a_cluster_file_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", standard_input("name: a\n"))
+    assert main(["pin-image", "-"]) == 2
+    assert "<stdin>:" in capsys.readouterr().err
+
+
+def test_manifests_are_no_single_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["manifests", str(GOOD), "-o", "-"]) == 2
+    assert "give a folder" in capsys.readouterr().err
 
 
 def test_a_template_may_come_from_standard_input(

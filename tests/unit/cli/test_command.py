@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -73,20 +74,52 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("gpu-clusters ")
 
 
-def test_completion_knows_the_sub_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cdk_gpu_clusters_stacks.cli.main"],
-        env={
-            "_GPU_CLUSTERS_COMPLETE": "complete_bash",
-            "COMP_WORDS": "gpu-clusters l",
-            "COMP_CWORD": "1",
-            "PATH": "",
-        },
+@pytest.fixture(scope="module")
+def bash() -> str:
+    """A program for bash that loads the completion that the command prints, and completes its arguments.
+
+    bash's manual, "Programmable Completion": the function gets the command, the word and the one before it, finds all
+    words in COMP_WORDS, and leaves its proposals in COMPREPLY.
+    """
+    script = subprocess.run(
+        [sys.executable, "-m", "cdk_gpu_clusters_stacks.cli.main", "--show-completion", "bash"],
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
+    ).stdout
+    return f"""PATH={Path(sys.executable).parent}:$PATH
+{script}
+read -r _ _ _ _ function _ < <(complete -p gpu-clusters)
+COMP_WORDS=(gpu-clusters "$@"); COMP_CWORD=$#
+"$function" gpu-clusters "${{COMP_WORDS[-1]}}" "${{COMP_WORDS[-2]}}"
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "proposals"),
+    [
+        ("pl", {"plan"}),
+        ("jobs l", {"list", "logs"}),
+        ("init --type p5e", {"p5e.48xlarge", "p5en.48xlarge"}),
+        ("catalogue list --family p4", {"p4d", "p4de"}),
+        ("catalogue list --region eu-west-1", {"eu-west-1"}),
+        ("mig profiles H200", {"H200-141GB"}),
+        ("preflight --region us-east-", {"us-east-1", "us-east-2"}),
+        ("run trainers --region eu-south-2", {"eu-south-2"}),
+        ("jobs stop trainers --region eu-south-2", {"eu-south-2"}),
+        ("explain GPU-EFA-030", {"GPU-EFA-030"}),
+        ("lint --ignore GPU-EFA-030", {"GPU-EFA-030"}),
+        ("init --example g5-s", {"g5-single-gpu"}),
+        ("check --fail-on w", {"warning"}),
+        ("run trainers --imag", {"--image"}),
+    ],
+)
+def test_bash_completes_names_and_values(line: str, proposals: set[str], bash: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", bash, "bash", *line.split()], capture_output=True, text=True, check=False, timeout=60
     )
-    assert "lint" in done.stdout.split()
+    assert set(done.stdout.split()) == proposals, done.stderr
 
 
 def test_the_schema_is_a_json_schema(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.board import Board, read_board
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.ranks import unpack
-from cdk_gpu_clusters_stacks.jobs.client import Line, new_job_id
+from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
+from cdk_gpu_clusters_stacks.jobs.client import Line, PastJob, new_job_id
 from cdk_gpu_clusters_stacks.jobs.files import FilesError, pack
 from cdk_gpu_clusters_stacks.jobs.fleet import JobFleet, NoFleetError, choose_fleet, read_fleets
 from cdk_gpu_clusters_stacks.jobs.follow import View, follow, view_of
@@ -154,7 +156,7 @@ class Recorded:
     def __init__(self, *looks: tuple[Board, list[Line]]) -> None:
         self._looks, self._number = looks, -1
         self.asked: list[int] = []
-        self.newer = False
+        self.newer: PastJob | None = None
 
     @property
     def _now(self) -> tuple[Board, list[Line]]:
@@ -173,7 +175,7 @@ class Recorded:
     def nodes(self) -> JobFleet:
         return read_fleets([group("g", "T/Trainers")])[0]
 
-    def is_replaced(self, job_id: str) -> bool:
+    def replacement(self, job_id: str) -> PastJob | None:
         assert job_id == JOB
         return self.newer
 
@@ -220,7 +222,8 @@ def test_each_line_comes_once_even_if_it_arrives_late_and_after_the_result() -> 
 
 def test_a_job_whose_place_another_one_took_is_not_followed_for_ever() -> None:
     clock, source = Clock(), Recorded((board(), []))
-    source.newer = True
+    newer = JobRequest(job_id="20261123-120001-c3d4", command=("true",), nodes=2)
+    source.newer = PastJob(request=newer, requested_at=datetime.now(UTC), requested_by="")
     result = follow(
         source, JOB, wanted=2, on_line=lambda *_: None, on_view=lambda _: None, clock=clock, sleep=clock.sleep
     )
@@ -246,7 +249,5 @@ def test_nodes_that_do_not_answer_are_named_after_a_while() -> None:
 
 
 def test_ids_of_later_jobs_come_later() -> None:
-    from datetime import UTC, datetime, timedelta
-
     now = datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC)
     assert new_job_id(now) < new_job_id(now + timedelta(seconds=1))

@@ -132,7 +132,7 @@ class Node:
     def is_stopped(self) -> bool:
         return self.fleet.stopped.is_set()
 
-    def prepare(self) -> None:
+    def prepare(self, say: Callable[[str], None]) -> None:
         if self._broken_image:
             raise StartError("docker pull nothing: not found")
 

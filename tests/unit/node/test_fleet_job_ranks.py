@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,6 +120,21 @@ def test_a_container_that_a_crash_has_left_is_removed_first(start: Callable[...,
     assert before == [f"docker rm --force gpu-job-{JOB}"]
 
 
+@pytest.mark.parametrize(
+    ("is_there", "said"), [(False, ["pulling app:1", "app:1 is pulled"]), (True, [])], ids=["pulled", "there already"]
+)
+def test_a_pull_is_said_because_it_takes_minutes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, said: list[str]
+) -> None:
+    def run(*words: str, **_: Any) -> SimpleNamespace:
+        return SimpleNamespace(ok=is_there or "pull" in words, words="")
+
+    monkeypatch.setattr(module, "run", run)
+    lines: list[str] = []
+    ranks(image="app:1").prepare(lines.append)
+    assert lines == said
+
+
 def test_a_container_has_the_gpus_the_network_and_the_file_systems_of_the_node_and_no_rights(
     start: Callable[..., Started],
 ) -> None:
@@ -145,7 +161,7 @@ def test_a_container_has_the_gpus_the_network_and_the_file_systems_of_the_node_a
 @pytest.mark.parametrize("folder", ["/etc/systemd/system/ssh.service.d", "/fsx/../etc/cron.d/x", "relative"])
 def test_root_makes_no_folder_for_checkpoints_outside_of_the_file_systems(root: Path, folder: str) -> None:
     with suppress(StartError):
-        ranks(checkpoint_directory=folder).prepare()
+        ranks(checkpoint_directory=folder).prepare(print)
     assert not (root / "etc/systemd").exists()
     assert not (root / "etc/cron.d").exists()
 
@@ -156,11 +172,11 @@ def test_root_follows_no_link_of_a_job_to_a_folder_of_its_own(root: Path) -> Non
     (root / "scratch/d").mkdir()
     (root / "scratch/d/x").symlink_to(root / "usr/local/lib/gpu-cluster")
     with pytest.raises(StartError, match="Not a directory"):
-        ranks(checkpoint_directory="/scratch/d/x/json").prepare()
+        ranks(checkpoint_directory="/scratch/d/x/json").prepare(print)
     assert list((root / "usr/local/lib/gpu-cluster").iterdir()) == []
     (root / "scratch/file").touch()
     with pytest.raises(StartError, match="Not a directory"):
-        ranks(checkpoint_directory="/scratch/file/x").prepare()
+        ranks(checkpoint_directory="/scratch/file/x").prepare(print)
 
 
 def test_processes_of_the_system_are_never_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +196,7 @@ def test_launchers_that_start_ranks_themselves_are_not_pinned(start: Callable[..
 
 
 def test_a_folder_of_checkpoints_is_made_for_the_user_of_jobs(root: Path) -> None:
-    ranks(checkpoint_directory="/fsx/llama/run-1").prepare()
+    ranks(checkpoint_directory="/fsx/llama/run-1").prepare(print)
     assert (root / "fsx/llama/run-1").is_dir()
 
 

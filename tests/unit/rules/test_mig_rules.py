@@ -203,6 +203,8 @@ def test_mig_and_efa_exclude_each_other_with_the_reason() -> None:
     assert "efa=False" in finding.fix
     assert check_mig_with_efa(P4D, layout, efa=False) == []
     assert check_mig_with_efa(P4D, None, efa=True) == []
+    # That it has no MIG is another fault, and the only one.
+    assert check_mig_with_efa("trn1.32xlarge", layout, efa=True) == []
 
 
 def test_every_capable_type_has_its_gpu_and_no_other_has_one() -> None:

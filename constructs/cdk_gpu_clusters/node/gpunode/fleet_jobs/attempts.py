@@ -42,7 +42,7 @@ class Posts(Protocol):
 class Runner(Protocol):
     """What starts and ends the ranks of this node."""
 
-    def prepare(self) -> None: ...
+    def prepare(self, say: Callable[[str], None]) -> None: ...
     def start(self, place: Place) -> IO[bytes]: ...
     def status(self) -> int | None: ...
     def end(self, wait_seconds: float) -> None: ...
@@ -143,7 +143,7 @@ class Attempts:
         if self._cannot_start:
             return self._cannot_start
         try:
-            self._ranks.prepare()
+            self._ranks.prepare(self._say)
         except StartError as reason:
             return str(reason)
         return ""

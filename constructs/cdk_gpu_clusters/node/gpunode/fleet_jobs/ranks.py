@@ -15,7 +15,7 @@ import subprocess
 import tarfile
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,8 +116,11 @@ class Ranks:
             os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
         fresh.rename(self.folder)
 
-    def prepare(self) -> None:
+    def prepare(self, say: Callable[[str], None]) -> None:
         """Make the folder of checkpoints, and pull the image if this node does not have it.
+
+        Args:
+            say: Adds a line to the output of the job: a pull can take minutes.
 
         Raises:
             StartError: If that fails.
@@ -131,7 +134,7 @@ class Ranks:
         except OSError as fault:
             raise StartError(f"{checkpoints}: {fault.strerror}") from fault
         if self._request.image:
-            _pull(self._request.image)
+            _pull(self._request.image, say)
 
     def start(self, place: Place) -> IO[bytes]:
         """Start the ranks.
@@ -419,15 +422,17 @@ def _popen(
     return made
 
 
-def _pull(image: str) -> None:
+def _pull(image: str, say: Callable[[str], None]) -> None:
     if run("docker", "image", "inspect", image, timeout_seconds=60).ok:
         return
     registry = _ECR.match(image)
     if registry:
         _log_in(registry["registry"], registry["region"])
+    say(f"pulling {image}")
     pulled = run("docker", "pull", "--quiet", image, timeout_seconds=_PULL_SECONDS)
     if not pulled.ok:
         raise StartError(f"docker pull {image}: {pulled.words}")
+    say(f"{image} is pulled")
 
 
 def _log_in(registry: str, region: str) -> None:
