@@ -25,11 +25,12 @@ The library is tested against an [emulator](emulator.md), AWS's service models a
 None of these is AWS. This page lists what only an account can settle. Each row is a check of `make test-aws`, which
 runs in an account of yours:
 
-```console
-$ make test-aws                                               # what it would do and cost; needs no credentials
-$ make test-aws ARGS="--account 123456789012 --budget 20"     # in that account, and in no other
-$ make test-aws ARGS="--account 123456789012 --budget 5 --only node"
-$ make test-aws ARGS="--account 123456789012 --clean"         # removes what an earlier run left
+<!-- not run: it needs an AWS account, and costs money -->
+```sh
+make test-aws                                               # what it would do and cost; needs no credentials
+make test-aws ARGS="--account 123456789012 --budget 20"     # in that account, and in no other
+make test-aws ARGS="--account 123456789012 --budget 5 --only node"
+make test-aws ARGS="--account 123456789012 --clean"         # removes what an earlier run left
 ```
 
 - The account and its Region must be bootstrapped (`cdk bootstrap`), and its quotas must have room for the nodes.
