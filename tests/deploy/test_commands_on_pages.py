@@ -1,7 +1,7 @@
 """The commands on pages run, in a folder with a cluster file, and print what the pages show.
 
 A comment above a block states what is left out (tests/support/pages.py). In a block of `console`, what follows `$ ` is
-run, and what follows it is compared; a line `...` stands for lines that are left out. `cdk` deploys to the emulator.
+run, and what follows it is compared; a line `...` marks lines that are left out. `cdk` deploys to the emulator.
 """
 
 from __future__ import annotations
