@@ -22,8 +22,8 @@ INTRODUCTION = """\
 # What was not tried on AWS
 
 The library is tested against an [emulator](emulator.md), AWS's service models and registry schemas, and real programs.
-None of these is AWS. This page lists what only an account can settle. Each row is a check of `make test-aws`, which
-runs in an account of yours:
+None of these is AWS. This page lists the open questions that need an account. Each row is a check of `make test-aws`,
+which runs in your own account:
 
 <!-- not run: it needs an AWS account, and costs money -->
 ```sh
