@@ -32,7 +32,7 @@ def store_stacks(spec: ClusterSpec) -> dict[str, str]:
 
 
 def volumes(spec: ClusterSpec) -> dict[str, LustreVolume]:
-    """The file systems of a cluster file by name; of one that is made here, variables stand for what is not known."""
+    """The file systems of a cluster file by name; of one that is made here, variables represent what is not known."""
     found = {}
     for name, store in spec.data.items():
         if isinstance(store, ExistingLustreSpec):
