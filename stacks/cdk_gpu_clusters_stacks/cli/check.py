@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -93,8 +92,8 @@ def check(
 
     Templates are checked with the GPU rules and with cfn-lint. Nothing is looked up in an account.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        gate = _look_at(files, Path(folder), deployed=deployed, region=region, cfn_lint=cfn_lint)
+    with output.held_files(files) as (held, hidden):
+        gate = _look_at(held, hidden, deployed=deployed, region=region, cfn_lint=cfn_lint)
     if as_json:
         output.write_document(_document(gate))
     else:
@@ -105,20 +104,19 @@ def check(
 
 
 def _look_at(
-    files: Sequence[Path], folder: Path, *, deployed: Path | None, region: str | None, cfn_lint: bool | None
+    files: Sequence[Path], hidden: str, *, deployed: Path | None, region: str | None, cfn_lint: bool | None
 ) -> Gate:
     before = None if deployed is None else output.read(deployed)
     gate = Gate()
     templates: list[Path] = []
     for file in files:
-        held = output.held_input(folder) if str(file) == output.STREAM else file
-        if _is_template(held):
-            templates.append(held)
+        if _is_template(file):
+            templates.append(file)
         else:
-            _check_cluster(gate, held, shown="<stdin>" if held is not file else "", deployed=before)
+            is_held = bool(hidden) and str(file).startswith(hidden)
+            _check_cluster(gate, file, shown=file.name if is_held else "", deployed=before)
     if templates:
         _check_templates(gate, templates, region=region, cfn_lint=cfn_lint)
-    hidden = f"{folder}/"
     gate.findings = [_shown_at(one, hidden) for one in gate.findings]
     gate.templates = [name.removeprefix(hidden) for name in gate.templates]
     return gate

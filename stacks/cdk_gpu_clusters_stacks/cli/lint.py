@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -63,10 +62,8 @@ def lint(
     """Look at CloudFormation templates with the GPU rules."""
     rules = _rules(select, ignore)
     accepted = _acknowledgements(acknowledgements)
-    with TemporaryDirectory() as folder:
-        held = [output.held_input(Path(folder)) if str(path) == output.STREAM else path for path in paths]
+    with output.held_files(paths) as (held, hidden):
         report = lint_files(held, rules, acknowledgements=accepted, region=region)
-        hidden = f"{folder}/"
     for unusable in report.unusable:
         output.write(f"{unusable}\n".removeprefix(hidden), stderr=True)
     chosen = "json" if json else form

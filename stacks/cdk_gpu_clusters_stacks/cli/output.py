@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
@@ -189,11 +191,19 @@ def standard_input() -> bytes:
     return b"" if sys.stdin is None else sys.stdin.buffer.read()
 
 
-def held_input(folder: Path) -> Path:
-    """A file that holds standard input, for what reads files by name."""
-    file = folder / "<stdin>"
-    file.write_bytes(standard_input())
-    return file
+@contextmanager
+def held_files(paths: Sequence[Path]) -> Iterator[tuple[list[Path], str]]:
+    """The files, with a file that holds standard input in place of `-`, for what reads files by name.
+
+    Beside them is what the path of that file begins with, which nobody should see; empty without `-`.
+    """
+    if STREAM not in map(str, paths):
+        yield list(paths), ""
+        return
+    with TemporaryDirectory() as folder:
+        held = Path(folder, "<stdin>")
+        held.write_bytes(standard_input())
+        yield [held if str(path) == STREAM else path for path in paths], f"{folder}/"
 
 
 def as_json_finding(finding: Finding) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -83,6 +84,8 @@ def bash() -> str:
     """
     script = subprocess.run(
         [sys.executable, "-m", "cdk_gpu_clusters_stacks.cli.main", "--show-completion", "bash"],
+        # Tests may run below no shell that could be detected.
+        env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
         capture_output=True,
         text=True,
         check=True,
