@@ -67,11 +67,15 @@ class Tutorial:
 
             def on_line(line: str) -> None:
                 nonlocal waiting
+                print(line, end="", flush=True)
                 if waiting and waiting.after in line:
                     self._lose_a_node(waiting)
                     waiting = None
 
+            print(f"$ {command.text}", flush=True)
+            started = time.monotonic()
             status, output = self.terminal.run(command.text, on_line)
+            print(f"-- {time.monotonic() - started:.1f} s", flush=True)
             printed.append(output)
             assert self.region
             self.region.check()
