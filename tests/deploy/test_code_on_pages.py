@@ -27,8 +27,9 @@ from cdk_gpu_clusters.testing import Emulator, InProcessEmulator
 from pages import COOKBOOK, PAGES, README, REPOSITORY, blocks, name_of
 from stack_fixtures import Site
 
-#: README.md runs in test_wheel.py, the cookbook in test_examples_in_python.py, docs/testing.md in test_testing_page.py.
-ELSEWHERE = (README, COOKBOOK, REPOSITORY / "docs" / "testing.md")
+#: README.md runs in test_wheel.py, the cookbook in test_examples_in_python.py, docs/testing.md in test_testing_page.py,
+#: and the tutorial in tests/tutorial.
+ELSEWHERE = (README, COOKBOOK, REPOSITORY / "docs" / "testing.md", REPOSITORY / "docs" / "tutorial.md")
 WITH_CODE = [page for page in PAGES if page not in ELSEWHERE and blocks(page, "python")]
 CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/01234567-89ab-cdef-0123-456789abcdef"
 #: Name on a page -> what it stands for.
