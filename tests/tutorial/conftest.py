@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,7 +41,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def versions(wheels: Path) -> Path:
     """The locked versions, and those of the wheels."""
-    locked = re.findall(r"^([\w.-]+==[\w.!+-]+)", (REPOSITORY / "requirements" / "dev.txt").read_text(), re.M)
+    locked = re.findall(r"^([\w.-]+==[\w.!+-]+)", (REPOSITORY / "requirements" / "dev.txt").read_text(), re.MULTILINE)
     built = [wheel.name.split("-") for wheel in wheels.glob("*.whl")]
     file = wheels / "versions.txt"
     file.write_text("\n".join([*locked, *(f"{name}=={version}" for name, version, *_ in built)]) + "\n")

@@ -16,6 +16,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import image as catalogue_image
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest, RequestError, as_text, read_request, with_files
 from cdk_gpu_clusters.rules.secrets import check_container_secrets
+from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
 
 from . import output
@@ -130,7 +131,8 @@ def run(
             told = jobs.submit(request, packed)
         except JobError as fault:
             output.refuse(f"run: {fault}")
-        output.write(f"{request.job_id} is requested on {request.nodes} nodes of {jobs.fleet.names[0]}\n", stderr=True)
+        nodes_in_words = count(request.nodes, "node")
+        output.write(f"{request.job_id} is requested on {nodes_in_words} of {jobs.fleet.names[0]}\n", stderr=True)
         if not detach:
             output.leave(watch(jobs, request.job_id, request.nodes, told))
     output.write(f"{request.job_id}\n")

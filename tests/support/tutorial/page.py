@@ -20,7 +20,7 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "tutorial.md"
 #: Lines of any number.
 ANY = "..."
-_BLOCK = re.compile(r"(?:^<!-- (?P<directive>.*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(r"(?:^<!-- (?P<directive>.*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _MEANWHILE = re.compile(r'meanwhile, after "(?P<text>.+)": a node is lost')
 
 #: What differs from run to run, and what it is compared as.
@@ -73,7 +73,7 @@ class Block:
         """Its commands, in order."""
         if self.file:
             return []
-        parts = re.split(r"^\$ (.*)\n", self.text, flags=re.M)
+        parts = re.split(r"^\$ (.*)\n", self.text, flags=re.MULTILINE)
         return [Command(text=text, output=output) for text, output in zip(parts[1::2], parts[2::2], strict=True)]
 
 
@@ -100,7 +100,7 @@ def sections(page: str) -> list[Section]:
     Raises:
         PageError: If a block is of no known form.
     """
-    headings = [*re.finditer(r"^## (.+)$", page, re.M)]
+    headings = [*re.finditer(r"^## (.+)$", page, re.MULTILINE)]
     found = [Section(title=one[1]) for one in headings]
     for match in _BLOCK.finditer(page):
         before = [index for index, one in enumerate(headings) if one.start() < match.start()]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from botocore.exceptions import ClientError
 
@@ -41,7 +41,7 @@ class Region:
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._fault: BaseException | None = None
 
-    def __enter__(self) -> Region:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
