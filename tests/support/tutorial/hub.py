@@ -21,8 +21,8 @@ tokenizer.decoder = decoders.ByteLevel()
 folder = HUB / "snapshots" / REVISION
 folder.mkdir(parents=True)
 PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
-shape = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4}
-heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True}
+shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
+heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True}
 Qwen2ForCausalLM(Qwen2Config(vocab_size=len(ALPHABET), **shape, **heads)).save_pretrained(folder)
 (HUB / "refs").mkdir()
 (HUB / "refs" / "main").write_text(REVISION)

@@ -20,20 +20,22 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "tutorial.md"
 #: Lines of any number.
 ANY = "..."
-_BLOCK = re.compile(r"(?:^<!-- (?P<directive>.*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<directive>.*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _MEANWHILE = re.compile(r'meanwhile, after "(?P<text>.+)": a node is lost')
 
 #: What differs from run to run, and what it is compared as.
 VARYING = (
-    (r"\b\d{8}-\d{6}-[0-9a-f]{4,}\b", "JOB"),
+    (r"\b\d{8}-\d{6}-[0-9a-z]{4}\b", "JOB"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
+    (r"\bmaster 10(\.\d+){3}\b", "master ADDRESS"),
     (r"\bip-\d+-\d+-\d+-\d+\b", "HOST"),
     (r"\bi-[0-9a-f]{8,17}\b", "INSTANCE"),
     (r"\bGPU-[0-9a-f-]{8,}\b", "GPU"),
     (r"\b\d{12}\b", "ACCOUNT"),
     (r"\binternal-[\w.-]+\.amazonaws\.com\b", "LOAD-BALANCER"),
     (r"\bloss \d+\.\d+\b", "loss LOSS"),
-    (r"\b\d+(\.\d+)? ?s\b", "SECONDS"),
-    (r'"created":\d+', '"created":TIME'),
 )
 
 

@@ -105,7 +105,7 @@ class Region:
         made = ExitStack()
         disks = made.enter_context(local_disks(self._lab.directory()))
         node = made.enter_context(
-            self._lab.instance(fleet, gpu="L4-24GB", gpu_count=1, efa_count=fleet.efa_count(), binds=disks)
+            self._lab.instance(fleet, gpu="NVIDIA L4", gpu_count=1, efa_count=fleet.efa_count(), binds=disks)
         )
         self._joined += 1
         node.network.join(self._lan, private_address(node.instance_id), self._joined)

@@ -19,11 +19,16 @@ _FILES = Path(__file__).with_name("image")
 _PACKAGES = ("python3-torch", "python3-venv")
 # Where a Deep Learning AMI has PyTorch (docs/jobs.md, "Images with PyTorch").
 _PYTORCH = "/opt/pytorch"
-# Only ranks ask the hub. No node of a test reaches it, so that a name leads to the folder.
+# No node of a test reaches the hub: a name leads to the folder. Gloo is told the network that nodes share.
 _TORCHRUN = f"""\
 #!/bin/sh
-HF_HOME=/opt/hub HF_HUB_OFFLINE=1 exec {_PYTORCH}/bin/python -m torch.distributed.run "$@"
+export HF_HOME=/opt/hub HF_HUB_OFFLINE=1 GLOO_SOCKET_IFNAME=lan0
+exec {_PYTORCH}/bin/python -m torch.distributed.run "$@"
 """
+# PyTorch 1.13 iterates over flags, which on Python 3.11 leaves out 0 and 3 (Python documentation, enum, "Flag"): its
+# torchrun cannot start there without this change.
+_FLAGS = "usr/lib/python3/dist-packages/torch/distributed/elastic/multiprocessing/api.py"
+_ITERATED, _COMPLETE = "for s in Std:", "for s in Std.__members__.values():"
 _INSTALL = f"""
 mount -t overlay overlay -o lowerdir={{lower}},upperdir={{directory}}/disk,workdir={{directory}}/work {{directory}}/root
 mount --bind /etc/resolv.conf {{directory}}/root/etc/resolv.conf
@@ -48,7 +53,7 @@ class PyTorchNode(Node):
 
 def pytorch_layer() -> Path:
     """What lies above Debian: its PyTorch, a virtual environment as AWS's images have it, and the hub."""
-    recipe = "\n".join([str(debian_root()), _INSTALL, _TORCHRUN, _LOCK.read_text(), _HUB.read_text()])
+    recipe = "\n".join([str(debian_root()), _INSTALL, _TORCHRUN, _COMPLETE, _LOCK.read_text(), _HUB.read_text()])
     return kept("pytorch", recipe, _build)
 
 
@@ -67,6 +72,9 @@ def _build(layer: Path) -> None:
     torchrun = disk / _PYTORCH.lstrip("/") / "bin/torchrun"
     torchrun.write_text(_TORCHRUN)
     torchrun.chmod(0o755)
+    flags = (disk / _FLAGS).read_text()
+    assert flags.count(_ITERATED) == 1
+    (disk / _FLAGS).write_text(flags.replace(_ITERATED, _COMPLETE))
     shutil.copy(_HUB, disk / "opt/hub.py")
     hub = "mount -t overlay overlay -o lowerdir={lower},upperdir={directory}/disk,workdir={directory}/work {directory}/root"
     run = f"{hub}\nchroot {{directory}}/root {_PYTORCH}/bin/python /opt/hub.py"
