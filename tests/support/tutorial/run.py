@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -67,12 +68,15 @@ class Tutorial:
 
             def on_line(line: str) -> None:
                 nonlocal waiting
+                _show(line)
                 if waiting and waiting.after in line:
                     self._lose_a_node(waiting)
                     waiting = None
 
-            time.monotonic()
+            _show(f"\n$ {command.text}\n")
+            started = time.monotonic()
             status, output = self.terminal.run(command.text, on_line)
+            _show(f"({time.monotonic() - started:.1f} s)\n")
             printed.append(output)
             assert self.region
             self.region.check()
@@ -87,10 +91,16 @@ class Tutorial:
             printed.append(output)
             assert status == 0, f"$ {command.text}\n{output}"
             self._compare(command.text, command.output, output)
-            for name in _INSTANCE.findall(output):
+            for name in set(_INSTANCE.findall(output)):
                 assert self.region
                 self.region.lose(name)
 
     def _compare(self, command: str, stated: str, printed: str) -> None:
         if not agrees(stated, printed):
             self.differences.append(f"$ {command}\nprinted:\n{printed}\non the page:\n{stated}")
+
+
+def _show(text: str) -> None:
+    """For people who watch (`ARGS=-s`)."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
