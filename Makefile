@@ -67,7 +67,7 @@ test-vm: env ## as root: boot a node with its own kernel and disks twice in QEMU
 	@$(BIN)/python -m pytest --durations=0 --durations-min=5 tests/vm $(ARGS)
 
 # It prints the time of each section.
-tutorial: env ## as root: run docs/tutorial.md as it stands there (ARGS=--update rewrites its outputs; options of pytest)
+tutorial: env ## as root: run docs/tutorial.md, and compare what its commands print (ARGS=--update rewrites it; options of pytest)
 	@$(BIN)/python -m pytest tests/tutorial $(ARGS)
 
 test-browser: env ## as root: test the report and the documentation in a real browser (ARGS=options of pytest)

@@ -1,4 +1,4 @@
-"""docs/tutorial.md, run as it stands there: a clean Debian, the emulator, and nodes that boot.
+"""docs/tutorial.md, run from the page: a clean Debian, the emulator, and nodes that boot.
 
 The tests are the sections of the page, in its order; each goes on where the one before has ended.
 """
@@ -24,7 +24,8 @@ def test_section(
 ) -> None:
     known = len(tutorial.differences)
     tutorial.run(section)
-    record_property("tutorial", f"{tutorial.times[section.title]:5.0f} s  {section.title}")
+    seconds, total = tutorial.times[section.title], sum(tutorial.times.values())
+    record_property("tutorial", f"{seconds:5.0f} s, {total:5.0f} s since the start: {section.title}")
     differences = tutorial.differences[known:]
     if not request.config.getoption("--update"):
         assert not differences, "\n\n".join(differences)
