@@ -24,5 +24,7 @@ PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
 shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
 heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True}
 Qwen2ForCausalLM(Qwen2Config(vocab_size=len(ALPHABET), **shape, **heads)).save_pretrained(folder)
+for file in folder.iterdir():
+    file.chmod(0o644)  # jobs read it, as a user of their own
 (HUB / "refs").mkdir()
 (HUB / "refs" / "main").write_text(REVISION)
