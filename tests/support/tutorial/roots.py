@@ -16,7 +16,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 _LOCK = REPOSITORY / "requirements" / "tutorial.txt"
 _HUB = Path(__file__).with_name("hub.py")
 _FILES = Path(__file__).with_name("image")
-_PACKAGES = ("python3-torch", "python3-venv")
+# Without OpenBLAS a step takes a second.
+_PACKAGES = ("libopenblas0-pthread", "python3-torch", "python3-venv")
 # Where a Deep Learning AMI has PyTorch (docs/jobs.md, "Images with PyTorch").
 _PYTORCH = "/opt/pytorch"
 # No node of a test reaches the hub: a name leads to the folder. Gloo is told the network that nodes share.
