@@ -32,7 +32,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws fuzz lint lint-style lint-layers lint-shell lint-workflows lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws tutorial fuzz lint lint-style lint-layers lint-shell lint-workflows lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ test-node: env ## as root: test the node software against real programs on loopb
 # It prints the times of the first boot and of the reboot.
 test-vm: env ## as root: boot a node with its own kernel and disks twice in QEMU (ARGS=options of pytest)
 	@$(BIN)/python -m pytest --durations=0 --durations-min=5 tests/vm $(ARGS)
+
+# It prints the time of each section.
+tutorial: env ## as root: run docs/tutorial.md, and compare what its commands print (ARGS=--update rewrites it; options of pytest)
+	@$(BIN)/python -m pytest tests/tutorial $(ARGS)
 
 test-browser: env ## as root: test the report and the documentation in a real browser (ARGS=options of pytest)
 	@$(BIN)/python -m pytest tests/browser $(ARGS)
@@ -144,6 +148,7 @@ lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
 	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml --extra cdk -c requirements/dev.txt -o requirements/runtime.txt
 	@$(UV_COMPILE) $(EVERYWHERE) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(UV_COMPILE) --python-version 3.9 requirements/python39.in -o requirements/python39.txt
+	@$(UV_COMPILE) --python-version 3.11 --no-emit-package numpy requirements/tutorial.in -o requirements/tutorial.txt
 	@cd tools/cli && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
 
 clean: ## remove what builds and tests leave behind

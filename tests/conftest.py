@@ -117,6 +117,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     sections = {
         "matrix": [value for name, value in properties if name == "matrix"],
         "output of real tools": figures((tool, source) for tool, source in read) if read else [],
+        "time of each section of the tutorial": [value for name, value in properties if name == "tutorial"],
     }
     for title, lines in sections.items():
         if lines:

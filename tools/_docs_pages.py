@@ -18,7 +18,7 @@ from _rule_pages import rows, rule_page, with_links
 #: there is left out, and so is a section without pages.
 Sections: TypeAlias = "Mapping[str, tuple[str, ...] | Sections]"
 NAVIGATION: Sections = {
-    "Start": ("README.md", GALLERY, "docs/concepts.md", "docs/cookbook.md", "docs/destroy.md"),
+    "Start": ("README.md", "docs/tutorial.md", GALLERY, "docs/concepts.md", "docs/cookbook.md", "docs/destroy.md"),
     "Guides": (
         "docs/cluster-file.md",
         "docs/command-line.md",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import aws_cdk as cdk
@@ -42,6 +43,20 @@ def test_a_fleet_has_a_document_without_parameters_and_the_group_names_it(site: 
     assert tags["gpu-clusters:job-document"]["Value"] == {"Ref": name}
     assert tags["gpu-clusters:job-parameter"]["Value"] == {"Ref": parameter}
     assert not tags["gpu-clusters:log-group"]["PropagateAtLaunch"]
+
+
+def test_a_node_without_the_software_yet_ignores_the_document(site: Site) -> None:
+    """The agent runs earlier in a boot; such a node looks for the job by itself."""
+    fleet(site)
+    (document,) = resources(site.template(), "AWS::SSM::Document").values()
+    (line,) = document["Content"]["mainSteps"][0]["inputs"]["runCommand"]
+    assert "/usr/local/bin/gpunode job sync" in line
+    done = subprocess.run(["sh", "-c", line.replace("/usr/local", "/nowhere")], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    program = subprocess.run(
+        ["sh", "-c", line.replace("/usr/local/bin/gpunode", "/bin/echo")], capture_output=True, check=True
+    )
+    assert program.stdout == b"job sync\n"
 
 
 def test_cfn_lint_accepts_the_document(site: Site) -> None:

@@ -47,10 +47,12 @@ def job_document() -> Resource:
     Sources: Systems Manager user guide, "Schemas, features, and examples" (schema 2.2) and "Command document plugin
     reference" (`aws:runShellScript`).
     """
+    # The agent runs before the node has its software; such a node looks for the job at the end of its boot.
+    line = "if [ -x /usr/local/bin/gpunode ]; then exec /usr/local/bin/gpunode job sync; fi"
     step = {
         "action": "aws:runShellScript",
         "name": "sync",
-        "inputs": {"timeoutSeconds": str(_SECONDS), "runCommand": ["/usr/local/bin/gpunode job sync"]},
+        "inputs": {"timeoutSeconds": str(_SECONDS), "runCommand": [line]},
     }
     content = {
         "schemaVersion": "2.2",

@@ -17,6 +17,7 @@ from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest, RequestError, as_text, read_request, with_files
 from cdk_gpu_clusters.rules.secrets import check_container_secrets
 from cdk_gpu_clusters_stacks import terminal
+from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
 
 from . import output
@@ -135,7 +136,7 @@ def run(
         if submitted.replaced is not None:
             other = submitted.replaced.described
             output.write(f"{other} in the same moment: {request.job_id} takes its place\n", stderr=True)
-        output.write(f"{request.job_id} is requested on {request.nodes} nodes of {jobs.fleet.names[0]}\n", stderr=True)
+        output.write(f"{request.job_id} is requested on {count(request.nodes, "node")} of {jobs.fleet.names[0]}\n", stderr=True)
         if not detach:
             output.leave(watch(jobs, request.job_id, request.nodes, submitted.command_id))
     output.write(f"{request.job_id}\n")

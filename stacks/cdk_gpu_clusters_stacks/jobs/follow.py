@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.board import Attempt, Board, Member
+from cdk_gpu_clusters_stacks.counting import count
 
 from .client import Line, PastJob
 from .fleet import JobFleet
@@ -75,8 +76,9 @@ class View:
         if self.result:
             return f"ended: {self.result}"
         if self.ready < self.wanted:
-            return f"{self.ready} of {self.wanted} nodes are ready"
-        return f"attempt {self.attempt} runs on {self.wanted} nodes"
+            are_ready = "node is ready" if self.wanted == 1 else "nodes are ready"
+            return f"{self.ready} of {self.wanted} {are_ready}"
+        return f"attempt {self.attempt} runs on {count(self.wanted, 'node')}"
 
 
 def host_name(address: str) -> str:

@@ -179,6 +179,10 @@ class Fleet:
         self._scaling.terminate_instance_in_auto_scaling_group(
             InstanceId=instance_id, ShouldDecrementDesiredCapacity=False
         )
+        self.release(instance_id)
+
+    def release(self, instance_id: str) -> None:
+        """Complete the terminating hook of an instance that cannot do it any more, as its time-out would."""
         self._complete("node-drain", instance_id, "CONTINUE")
 
     def take_commands(self, instance_id: str, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -200,6 +204,11 @@ class Fleet:
     def instance_type(self) -> str:
         """Type of the next instance."""
         return str(self._launch_template()["InstanceType"])
+
+    def efa_count(self) -> int:
+        """EFA interfaces of the next instance."""
+        interfaces = self._launch_template().get("NetworkInterfaces", [])
+        return sum(one.get("InterfaceType") in ("efa", "efa-only") for one in interfaces)
 
     def logged(self, instance_id: str) -> list[dict[str, Any]]:
         """The events that a node has put into the fleet's log group; state machines have one of their own."""

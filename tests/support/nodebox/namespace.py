@@ -34,6 +34,10 @@ class NetworkNamespace:
         """A socket that listens inside, on an address that loopback gets for it."""
         return _in_a_thread(lambda: self._listen(address, port))
 
+    def connect(self, target: tuple[str, int]) -> socket.socket:
+        """A connection that comes from inside."""
+        return _in_a_thread(lambda: self._connect(target))
+
     def swallow(self, address: str) -> None:
         """From now on, packets to this address go out and are never answered, as in a subnet without a route."""
         _in_a_thread(lambda: self._swallow(address))
@@ -82,6 +86,10 @@ class NetworkNamespace:
         self._enter()
         _ip("address", "replace", f"{address}/32", "dev", "lo")
         return socket.create_server((address, port), backlog=128)
+
+    def _connect(self, target: tuple[str, int]) -> socket.socket:
+        self._enter()
+        return socket.create_connection(target)
 
     def _swallow(self, address: str) -> None:
         self._enter()

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from nodebox.debian import CACHE, program, sources
@@ -47,27 +48,37 @@ def debian_root() -> Path:
     """The root directory of a Debian with systemd and cloud-init; nothing may write to it, and nobody removes it
     before this process has ended.
     """
-    recipe = "\n".join([RELEASE, *PACKAGES, *_OPTIONS])
-    root = CACHE / f"rootfs-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+    return kept("rootfs", "\n".join([RELEASE, *PACKAGES, *_OPTIONS]), _build)
+
+
+def kept(kind: str, recipe: str, build: Callable[[Path], None]) -> Path:
+    """A directory that is made once for its recipe; nobody removes it before this process has ended.
+
+    Args:
+        kind: What it is; the newest recipe of each kind is kept.
+        recipe: All that it depends on.
+        build: Makes it, at a place that does not exist.
+    """
+    made = CACHE / f"{kind}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    lock = os.open(CACHE / "rootfs.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)  # never closed
+    lock = os.open(CACHE / f"{kind}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)  # never closed
     fcntl.flock(lock, fcntl.LOCK_SH)
-    if not root.exists():
+    if not made.exists():
         fcntl.flock(lock, fcntl.LOCK_EX)  # once nobody uses an older one
-        if not root.exists():
-            _build(root)
+        if not made.exists():
+            for old in CACHE.glob(f"{kind}-*"):
+                shutil.rmtree(old)
+            unfinished = made.with_name(f"{made.name}.new")
+            build(unfinished)
+            unfinished.rename(made)
         fcntl.flock(lock, fcntl.LOCK_SH)
-    return root
+    return made
 
 
 def _build(root: Path) -> None:
-    for old in CACHE.glob("rootfs-*"):
-        shutil.rmtree(old)
-    unfinished = root.with_name(f"{root.name}.new")
     command = [program("mmdebstrap"), "--quiet", *_OPTIONS, f"--include={','.join(PACKAGES)}"]
     done = subprocess.run(
-        [*command, RELEASE, str(unfinished), *sources(RELEASE)],
+        [*command, RELEASE, str(root), *sources(RELEASE)],
         check=False, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
-    unfinished.rename(root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import socketserver
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -34,12 +35,16 @@ class Server(ThreadingHTTPServer):
         self.server_close()
 
 
-def relay(listening: socket.socket, target: tuple[str, int]) -> Server:
-    """Hand each connection on to an address outside the node's network."""
+def relay(
+    listening: socket.socket,
+    target: tuple[str, int],
+    connect: Callable[[tuple[str, int]], socket.socket] = socket.create_connection,
+) -> Server:
+    """Hand each connection on to an address outside the node's network, or in the one in which `connect` connects."""
 
     class Connection(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            with socket.create_connection(target) as outside:
+            with connect(target) as outside:
                 back = threading.Thread(target=_copy, args=(outside, self.request))
                 back.start()
                 _copy(self.request, outside)

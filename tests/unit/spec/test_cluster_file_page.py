@@ -17,6 +17,8 @@ PAGE = (REPOSITORY / "docs" / "cluster-file.md").read_text(encoding="utf-8")
 BLOCKS = [(block.page, block.text) for block in run_by(__file__) if block.language == "yaml"]
 SETTINGS = [block.text for block in run_by(__file__) if block.language == "ini"]
 WHOLE = [(page, block) for page, block in BLOCKS if re.search(r"^version: 1$", block, re.MULTILINE)]
+# Scripts that stand beside a cluster file on a page.
+FILE = r"(?m)^<!-- file: (\S+) -->\n```sh\n((?:.*\n)*?)```$"
 HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
 
 
@@ -36,6 +38,8 @@ def test_every_id_is_on_the_page() -> None:
 def test_whole_cluster_files_are_right(page: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(text, encoding="utf-8")
+    for name, script in re.findall(FILE, (REPOSITORY / page).read_text(encoding="utf-8")):
+        (tmp_path / name).write_text(script, encoding="utf-8")
     assert [one for one in read_cluster(file).findings if one.severity.value != "info"] == []
 
 
