@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 from cdk_gpu_clusters_stacks.cli.main import main
+from cdk_gpu_clusters_stacks.cli.run import _image
+from cdk_gpu_clusters_stacks.jobs.fleet import JobFleet
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SLURM = ("run", "gpu", "--on", "slurm", "--nodes", "2", "--dry-run")
@@ -87,3 +91,29 @@ def test_without_the_program_of_the_orchestrator_the_text_is_the_way(
     monkeypatch.setenv("PATH", os.devnull)
     assert main([*SLURM[:-1], "--", "true"]) == 2
     assert "sbatch is not installed here: use --dry-run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("types", "words"),
+    [
+        ({"p5.48xlarge", "trn1.32xlarge"}, "trn1.32xlarge has no NVIDIA GPU"),
+        ({"p6e-gb200.36xlarge"}, "p6e-gb200.36xlarge is of arm64, and AWS's image of x86_64"),
+    ],
+)
+def test_the_image_of_aws_is_for_nvidia_gpus_of_x86(
+    types: set[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = JobFleet(
+        group="g",
+        path="g",
+        size=2,
+        nodes={},
+        instance_types=frozenset(types),
+        document="d",
+        parameter="p",
+        log_group="l",
+    )
+    with pytest.raises(typer.Exit):
+        _image(fleet)
+    assert words in capsys.readouterr().err
+    assert "pytorch" in _image(replace(fleet, instance_types=frozenset({"p5.48xlarge"})))
