@@ -166,7 +166,6 @@ def _submit(
 
         if cluster_file is None or no_container:
             output.refuse("run: on EKS a job needs --cluster-file, and runs in a container")
-        request = replace(request, image=request.image or catalogue_image("pytorch").reference)
         try:
             text, program = job_manifest(request, output.read(cluster_file), fleet), ["kubectl", "apply", "-f", "-"]
         except ManifestError as fault:

@@ -85,6 +85,17 @@ def test_eks_refuses_what_it_cannot_run(
     assert words in capsys.readouterr().err
 
 
+def test_eks_gets_the_image_of_aws_on_x86_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    text = (EXAMPLES / "eks-g5-dev.yaml").read_text("utf-8")
+    file.write_text(text.replace("g5.2xlarge", "g5g.2xlarge"), "utf-8")
+    fleet = next(iter(yaml.safe_load(text)["training"]["fleets"]))
+    command = ["run", fleet, "--cluster-file", str(file), "--nodes", "1", "--dry-run"]
+    assert main([*command, "--", "torchrun", "train.py"]) == 2
+    assert "g5g.2xlarge is of arm64, and AWS's image of x86_64: give --image" in capsys.readouterr().err
+    assert main([*command, "--image", "nvcr.io/nvidia/pytorch:26.10-py3", "--", "torchrun", "train.py"]) == 0
+
+
 def test_without_the_program_of_the_orchestrator_the_text_is_the_way(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
