@@ -57,6 +57,15 @@ def test_only_the_publishing_job_can_prove_who_it_is_and_it_runs_nothing_else() 
     assert (first, second) == ("gpu-clusters", "cdk-gpu-clusters")
 
 
+def test_documentation_is_built_after_the_push() -> None:
+    """GitHub docs, "GITHUB_TOKEN": commits pushed with it do not trigger a build of GitHub Pages."""
+    [job] = read(GITHUB / "workflows" / "docs.yml")["jobs"].values()
+    assert job["permissions"] == {"contents": "write", "pages": "write"}
+    names = [step.get("name") for step in job["steps"]]
+    assert names[-2:] == ["Push", "Build the pages"]
+    assert "pages/builds" in job["steps"][-1]["run"]
+
+
 def test_workflows_run_targets_that_exist() -> None:
     makefile = (GITHUB.parent / "Makefile").read_text(encoding="utf-8")
     commands = [step["run"] for file in WORKFLOWS for step in steps(read(file)) if "run" in step]

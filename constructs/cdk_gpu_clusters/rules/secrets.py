@@ -1,7 +1,8 @@
 """Secrets in what everyone may read: environments, commands, manifests and user data.
 
 A secret is found by its value or by its name. The forms of values are those that their issuers publish and scanners
-share: gitleaks' rules (gitleaks/gitleaks, config/gitleaks.toml @ b58d3f10); for NVIDIA, the NGC user guide; for Docker
+share: gitleaks' rules (gitleaks/gitleaks, config/gitleaks.toml @ b58d3f10); for Groq, LangSmith, Replicate, Tailscale
+and xAI, TruffleHog's detectors (trufflesecurity/trufflehog, pkg/detectors); for NVIDIA, the NGC user guide; for Docker
 Hub, npm's `_authToken` and Weights & Biases, keys in many public repositories (read 2026-11-23). No detector for Python
 knows the tokens of Hugging Face and NVIDIA (detect-secrets 1.5.0, the newest, of May 2024), so the table is here, and
 the tests compare it with detect-secrets.
@@ -69,6 +70,11 @@ _FORMS: Sequence[tuple[str, tuple[str, ...], str]] = (
     ("a token of Hugging Face", ("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}"),
     ("a key of NVIDIA NGC", ("nvapi-",), r"\bnvapi-[\w-]{20,}"),
     ("a key of Weights & Biases", ("wandb_v1_",), r"\bwandb_v1_\w{20,}"),
+    ("a key of Weights & Biases", ("wandb login",), r"\bwandb login\b[^\n]*?\s(?P<value>[0-9a-f]{40})\b"),
+    ("a key of Groq", ("gsk_",), r"\bgsk_[A-Za-z0-9]{52}\b"),
+    ("a key of xAI", ("xai-",), r"\bxai-\w{80}\b"),
+    ("a token of Replicate", ("r8_",), r"\br8_[\w-]{37}"),
+    ("a key of LangSmith", ("lsv2_",), r"\blsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}\b"),
     ("a key of a model service", ("sk-",), r"\bsk-(?=[\w-]*\d)[\w-]{20,}"),
     ("a key of Google", ("AIza",), r"\bAIza[\w-]{35}"),
     ("a token of GitHub", ("gh", "github_pat_"), r"\b(?:gh[oprsu]_[0-9A-Za-z]{36}|github_pat_\w{22,})"),
@@ -86,6 +92,12 @@ _FORMS: Sequence[tuple[str, tuple[str, ...], str]] = (
     ("a token of Docker Hub", ("dckr_",), r"\bdckr_(?:pat|oat)_[\w-]{20,}"),
     ("a token of Vault", ("hvs.", "hvb."), r"\bhv[sb]\.[\w-]{20,}"),
     ("a token of Terraform", (".atlasv1.",), r"\b[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}"),
+    ("a token of Pulumi", ("pul-",), r"\bpul-[a-f0-9]{40}\b"),
+    ("a key of Prefect", ("pnu_",), r"\bpnu_[A-Za-z0-9]{36}\b"),
+    ("a key of Tailscale", ("tskey-",), r"\btskey-[a-z]+-\w+-\w{8,}"),
+    ("a token of Artifactory", ("AKCp", "cmVmd"), r"\b(?:AKCp[A-Za-z0-9]{69}|cmVmd[A-Za-z0-9]{59})\b"),
+    ("a token of Sentry", ("sntryu_",), r"\bsntryu_[a-f0-9]{64}\b"),
+    ("a secret of Microsoft Entra ID", ("Q~",), r"(?<![\w.~-])[\w.~]{3}\dQ~[\w.~-]{31,34}(?![\w.~-])"),
     ("a token of Databricks", ("dapi",), r"\bdapi[a-f0-9]{32}"),
     ("a token of DigitalOcean", ("_v1_",), r"\bdo[opr]_v1_[a-f0-9]{64}"),
     ("a token of Grafana", ("glc_", "glsa_"), r"\b(?:glc_[A-Za-z0-9+/]{32,}|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8})"),
@@ -124,10 +136,13 @@ _NAMED = (
 _WORDS = ("pass", "pwd", "secret", "token", "credential", "key")
 _IS_SECRET = re.compile(
     r"(?:passw(?:or)?d|passphrase|(?:^|[_.-])(?:pwd|pass)|secret|(?:^|[_.-])token|credentials?"
-    r"|(?:^|[_.-])(?:api|access|secret|auth|private|signing|license|account|master|storage)[_-]?key)\d*$"
+    r"|(?:^|[_.-])(?:api|access|secret|auth|private|signing|license|account|master|storage"
+    r"|kaggle)[_-]?key)\d*$"
 )
-# Words of a model's vocabulary.
-_OF_VOCABULARY = re.compile(r"(?:bos|cls|eos|image|mask|pad|sep|special|stop|unk)[_-]token$")
+# Words of a model's vocabulary: those of tokenizers, and of textual inversion (huggingface/diffusers, examples).
+_OF_VOCABULARY = re.compile(
+    r"(?:bos|cls|end|eos|image|initializer|mask|pad|placeholder|sep|special|start|stop|unk)[_-]token$"
+)
 # What refers to a secret, or is none: a variable, a path, an address, a call, a placeholder.
 _REFERENCE = re.compile(
     r"[$<{}()\[\]/%@#!*~\\`+=-]|arn:|s3://|https?://|file:|ssm:|env:|(?:os|sys|self|args|config|settings)\.|\w[\w.]*[(\[]"

@@ -81,7 +81,7 @@ def write_page(page: Path, html: str, *, force: bool) -> None:
 
 def _is_unchanged_page(page: Path) -> bool:
     try:
-        text = page.read_bytes().decode("utf-8")
+        text = _text(page) or ""
     except (OSError, UnicodeDecodeError):
         return False
     mark = _MARK.search(text)
@@ -175,7 +175,8 @@ def write_folder(folder: Path, files: Mapping[str, str], *, force: bool) -> Chan
 
 
 def _text(file: Path) -> str | None:
+    """What a file holds, None if it is not there. Git and editors on Windows may have changed nothing but line ends."""
     try:
-        return file.read_bytes().decode("utf-8")
+        return file.read_bytes().decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         return None

@@ -167,7 +167,6 @@ def _submit(
 
         if cluster_file is None or no_container:
             output.refuse("run: on EKS a job needs --cluster-file, and runs in a container")
-        request = replace(request, image=request.image or catalogue_image("pytorch").reference)
         try:
             text, program = job_manifest(request, output.read(cluster_file), fleet), ["kubectl", "apply", "-f", "-"]
         except ManifestError as fault:
@@ -213,12 +212,16 @@ def _size(fleet: JobFleet) -> int:
 
 def _image(fleet: JobFleet) -> str:
     """AWS's image with PyTorch, NCCL and EFA, for nodes with GPUs."""
-    from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, instance_type, instance_types
+    from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, Architecture, instance_type, instance_types
 
-    for name in fleet.instance_types & set(instance_types()):
+    for name in sorted(fleet.instance_types & set(instance_types())):
         accelerator = instance_type(name).accelerator
         if accelerator is None or accelerator.kind is not AcceleratorKind.GPU:
             output.refuse(f"run: {name} has no NVIDIA GPU: give --image with an image for it, or --no-container")
+        # It is built for x86_64 only (aws/deep-learning-containers, .github/config/image/pytorch/2.13-ec2-cuda.yml:
+        # arch_type).
+        if instance_type(name).architecture is not Architecture.X86_64:
+            output.refuse(f"run: {name} is of arm64, and AWS's image of x86_64: give --image, or --no-container")
     return catalogue_image("pytorch").reference
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
@@ -129,7 +130,11 @@ def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
     """A card for the cluster of EKS, if the fleets join one."""
     if plan.kubernetes is None:
         return
-    cluster = [(escape(name), escape(words)) for name, words in cluster_rows(plan.kubernetes)]
+    # Commands are in backticks, as `gpu-clusters plan` prints them.
+    cluster = [
+        (escape(name), re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words)))
+        for name, words in cluster_rows(plan.kubernetes)
+    ]
     groups = [tuple(map(escape, row)) for row in node_group_rows(plan)]
     heads = ("node group", "bought as, image", "pods per node", "resources per node, taints", "size, updates")
     table = _table(heads, groups, numbers=(2,))

@@ -28,6 +28,48 @@ def loaded_after(arguments: list[str]) -> set[str]:
     return set(done.stderr.splitlines()[-1].split()[1:])
 
 
+#: Takes away what Python has on Unix only (Python documentation: "Unix Specific Services", `os.EX_OK`, `signal`), then
+#: runs the command. The libraries come first: they look for it themselves.
+WITHOUT_UNIX = """
+import sys, os, signal, pydantic, rich.console, rich.progress, ruamel.yaml, subprocess, tempfile, typer
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in {"fcntl", "grp", "pwd", "resource", "syslog", "termios"}:
+            raise ModuleNotFoundError(name)
+for name in {"fcntl", "grp", "pwd", "resource", "syslog", "termios"}:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Missing())
+for module, names in {
+    os: {"chown", "geteuid", "getuid", "killpg", "statvfs", "sysconf", "uname"} | {n for n in dir(os) if n[:3] == "EX_"},
+    signal: {"SIGALRM", "SIGCHLD", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGUSR1"},
+}.items():
+    for name in names:
+        delattr(module, name)
+from cdk_gpu_clusters_stacks.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "p5-lustre.yaml"),
+        ("plan", "p4d-mig-56-slices.yaml"),
+        ("report", "eks-g5-dev.yaml", "-o", "-"),
+        ("check", "train-and-serve.yaml"),
+        ("manifests", "eks-g5-dev.yaml", "--json"),
+        ("run", "gpu", "--on", "slurm", "--nodes", "2", "--dry-run", "--", "true"),
+        ("preflight", "--help"),
+        ("init", "-o", "-"),
+    ],
+)
+def test_it_needs_nothing_that_only_unix_has(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-c", WITHOUT_UNIX, *arguments]
+    examples = Path(__file__).parents[3] / "examples"
+    done = subprocess.run(command, cwd=examples, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr if "Traceback" in done.stderr else "") == (0, "")
+
+
 def test_help_lists_every_sub_command_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     printed = capsys.readouterr().out

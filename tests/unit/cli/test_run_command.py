@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
 from cdk_gpu_clusters_stacks.cli.main import main
+from cdk_gpu_clusters_stacks.cli.run import _image
+from cdk_gpu_clusters_stacks.jobs.fleet import JobFleet
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SLURM = ("run", "gpu", "--on", "slurm", "--nodes", "2", "--dry-run")
@@ -81,9 +85,46 @@ def test_eks_refuses_what_it_cannot_run(
     assert words in capsys.readouterr().err
 
 
+def test_eks_gets_the_image_of_aws_on_x86_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    text = (EXAMPLES / "eks-g5-dev.yaml").read_text("utf-8")
+    file.write_text(text.replace("g5.2xlarge", "g5g.2xlarge"), "utf-8")
+    fleet = next(iter(yaml.safe_load(text)["training"]["fleets"]))
+    command = ["run", fleet, "--cluster-file", str(file), "--nodes", "1", "--dry-run"]
+    assert main([*command, "--", "torchrun", "train.py"]) == 2
+    assert "g5g.2xlarge is of arm64, and AWS's image of x86_64: give --image" in capsys.readouterr().err
+    assert main([*command, "--image", "nvcr.io/nvidia/pytorch:26.10-py3", "--", "torchrun", "train.py"]) == 0
+
+
 def test_without_the_program_of_the_orchestrator_the_text_is_the_way(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", os.devnull)
     assert main([*SLURM[:-1], "--", "true"]) == 2
     assert "sbatch is not installed here: use --dry-run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("types", "words"),
+    [
+        ({"p5.48xlarge", "trn1.32xlarge"}, "trn1.32xlarge has no NVIDIA GPU"),
+        ({"p6e-gb200.36xlarge"}, "p6e-gb200.36xlarge is of arm64, and AWS's image of x86_64"),
+    ],
+)
+def test_the_image_of_aws_is_for_nvidia_gpus_of_x86(
+    types: set[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = JobFleet(
+        group="g",
+        path="g",
+        size=2,
+        nodes={},
+        instance_types=frozenset(types),
+        document="d",
+        parameter="p",
+        log_group="l",
+    )
+    with pytest.raises(typer.Exit):
+        _image(fleet)
+    assert words in capsys.readouterr().err
+    assert "pytorch" in _image(replace(fleet, instance_types=frozenset({"p5.48xlarge"})))

@@ -108,6 +108,23 @@ def test_a_changed_cluster_reaches_an_edited_job(tmp_path: Path, capsys: pytest.
     assert f"{job}: has your changes and the new ones" in capsys.readouterr().out
 
 
+def test_line_ends_of_windows_are_no_change(tmp_path: Path) -> None:
+    """Git with core.autocrlf, and editors, write CRLF (gitattributes(5), `text`)."""
+    assert manifests(tmp_path) == 0
+    job, page = tmp_path / JOB, tmp_path / "report.html"
+    assert main(["report", str(PLAIN), "-o", str(page)]) == 0
+    mine = job.read_text().replace("CHANGE", "changed", 1)
+    for file, text in ((job, mine), (page, page.read_text())):
+        file.write_bytes(text.replace("\n", "\r\n").encode())
+    changed = changed_cluster(tmp_path, "g5.2xlarge, min", "g5.12xlarge, min")
+    expected = tmp_path / "expected"
+    assert manifests(expected, file=changed) == 0
+    assert manifests(tmp_path, file=changed) == 0
+    assert job.read_text() == (expected / JOB).read_text().replace("CHANGE", "changed", 1) != mine
+    assert not job.with_name(f"{job.name}.new").exists()
+    assert main(["report", str(EKS), "-o", str(page)]) == 0
+
+
 def test_a_conflict_keeps_the_edited_file_and_writes_ours_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import pwd
 import stat
@@ -113,6 +114,16 @@ def test_docker_does_not_see_the_variables_of_a_container(start: Callable[..., S
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "WANDB_MODE=offline\n" in file.read_text()
     assert not any("evil" in word for word in made.command)
+
+
+def test_a_container_gets_the_devices_of_efa_and_of_imex(
+    start: Callable[..., Started], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--gpus all` adds no IMEX channel: without it, NCCL would not use NVLink between the nodes of an UltraServer."""
+    there = ["/dev/gdrdrv", "/dev/infiniband/uverbs0", "/dev/nvidia-caps-imex-channels/channel0"]
+    monkeypatch.setattr(module.glob, "glob", lambda pattern: fnmatch.filter(there, pattern))
+    made = start(image="nvcr.io/nvidia/pytorch:26.10-py3")
+    assert sorted(word for word in made.command if word.startswith("--device=")) == [f"--device={one}" for one in there]
 
 
 def test_a_container_that_a_crash_has_left_is_removed_first(start: Callable[..., Started], before: list[str]) -> None:

@@ -93,6 +93,12 @@ def tile(text: str, name: str) -> str:
     return found[1]
 
 
+def test_a_command_in_a_text_is_code() -> None:
+    text = report_html(plan_cluster(load_cluster(EXAMPLES[0].parent / "eks-g5-dev.yaml")))
+    assert "<code>gpu-clusters manifests</code> writes it" in text
+    assert "`" not in text
+
+
 def test_totals_are_ranges_where_fleets_scale() -> None:
     text = report("p4d-mig-56-slices")
     assert tile(text, "nodes") == "2 to 4</dd>"

@@ -7,7 +7,6 @@ No counter shows it: `nvidia-smi` lists healthy GPUs while CUDA fails, after a G
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +43,8 @@ _SECONDS = 60
 _AT_ONCE = 8
 
 #: Exit statuses of `gpunode cuda`. Not 1, with which Python itself ends if it cannot even start the command.
-STARTS, STARTS_NOT, UNDETERMINED = 0, 3, os.EX_TEMPFAIL
+# The last one is EX_TEMPFAIL (sysexits.h): `os` has it on Unix only, and `gpu-clusters plan` loads this everywhere.
+STARTS, STARTS_NOT, UNDETERMINED = 0, 3, 75
 
 
 def add_cuda(commands: argparse._SubParsersAction[Any]) -> None:

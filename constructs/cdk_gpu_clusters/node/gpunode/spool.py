@@ -7,7 +7,6 @@ records.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sys
@@ -156,6 +155,8 @@ def locked(file: Path, seconds: float) -> Iterator[bool]:
 
 
 def _try(stream: IO[str]) -> bool:
+    import fcntl  # Unix only, and `gpu-clusters plan` loads this module on every system
+
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

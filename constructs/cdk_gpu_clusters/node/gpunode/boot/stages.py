@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -211,6 +210,8 @@ def probe_user_scripts(_: Node) -> Verdict:
 
 def probe_limits(node: Node) -> Verdict:
     """Whether the requested huge pages are available; the reason also has the limit of locked memory."""
+    import resource  # Unix only, and `gpu-clusters plan` loads this module on every system
+
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     memlock = "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
     wanted = node.settings.number("huge_pages")

@@ -44,7 +44,9 @@ class LoggedPosts:
             if self._last is None:
                 self._streams |= find_streams(self._node, self._group, prefix)
             else:
-                self._look_for_news(prefix, max(1, self._last.newest))
+                # A stream may be listed later than it was created (hashicorp/terraform-provider-aws, pull request
+                # 11617): the end of an attempt after the next has begun.
+                self._look_for_news(prefix, max(1, self._last.newest - 1))
             self._last = read_board(self.job_id, self._streams)
         except AwsError:
             if self._last is None:

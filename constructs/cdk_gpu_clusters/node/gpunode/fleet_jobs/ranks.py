@@ -268,8 +268,12 @@ class Ranks:
         return [*mounts, *([scratch] if scratch else [])]
 
 
-# The devices of EFA and of GPUDirect RDMA copies. The runtime of NVIDIA adds its own.
-_DEVICES = ("/dev/infiniband/uverbs*", "/dev/gdrdrv")
+# The devices of EFA, of GPUDirect RDMA copies, and of IMEX, without which NCCL uses no NVLink between the nodes of an
+# UltraServer. The runtime of NVIDIA adds its own, but a channel of IMEX only if the image asks for one
+# (NVIDIA/libnvidia-container, pull request 242: NVIDIA_IMEX_CHANNELS). Every user may open them: the modes are those of
+# the kernel (drivers/infiniband/core/uverbs_main.c, uverbs_devnode), of NVIDIA/gdrcopy (packages/udev/rules.d) and of
+# the driver.
+_DEVICES = ("/dev/infiniband/uverbs*", "/dev/gdrdrv", "/dev/nvidia-caps-imex-channels/channel*")
 
 
 def _accelerators(kind: str) -> list[str]:
