@@ -9,10 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
+from pages import run_by
 from tutorial.page import PAGE, Section, sections
 from tutorial.run import Tutorial
 
 SECTIONS = sections(PAGE.read_text(encoding="utf-8"))
+
+
+def test_every_block_is_part_of_a_section() -> None:
+    assert [one.text for one in run_by(__file__)] == [block.text for section in SECTIONS for block in section.blocks]
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=[one.title for one in SECTIONS])
