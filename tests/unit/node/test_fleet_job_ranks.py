@@ -121,7 +121,7 @@ def test_a_container_gets_the_devices_of_efa_and_of_imex(
 ) -> None:
     """`--gpus all` adds no IMEX channel: without it, NCCL would not use NVLink between the nodes of an UltraServer."""
     there = ["/dev/gdrdrv", "/dev/infiniband/uverbs0", "/dev/nvidia-caps-imex-channels/channel0"]
-    monkeypatch.setattr(module.glob, "glob", lambda pattern: fnmatch.filter(there, pattern))
+    monkeypatch.setattr("glob.glob", lambda pattern: fnmatch.filter(there, pattern))
     made = start(image="nvcr.io/nvidia/pytorch:26.10-py3")
     assert sorted(word for word in made.command if word.startswith("--device=")) == [f"--device={one}" for one in there]
 
