@@ -268,7 +268,19 @@ def check_secret_arguments(
         name = option.lstrip("-") if option.startswith("-") and "=" not in option else ""
         found = _of_variable(name, argument) if name else find_secrets(argument)
         faults += [(number, _finding(one, "this argument", fix)) for one in _remaining(found, not_secret)[:1]]
-    return faults
+    known = {number for number, _ in faults}
+    for one in _remaining(_over_words(command), not_secret):
+        number = next(at for at, argument in enumerate(command) if one.value in argument)
+        if number not in known:
+            faults.append((number, _finding(one, "this argument", fix)))
+    return sorted(faults, key=lambda fault: fault[0])
+
+
+def _over_words(command: Sequence[str]) -> list[Secret]:
+    """Secrets whose form needs several arguments, such as the key of `wandb login KEY`."""
+    text = " ".join(command)
+    found = [(kind, text[slice(*place)]) for place, kind in _formed(text)]
+    return [Secret(kind, "", value, 1) for kind, value in found if any(value in argument for argument in command)]
 
 
 def check_container_secrets(

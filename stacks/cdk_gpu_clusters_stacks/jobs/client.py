@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import string
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import (
 
 from .fleet import JobFleet, read_fleets
 
+# hashicorp/terraform-provider-aws issue 11611: a new stream is visible late.
+_UNKNOWN_STREAM_SECONDS = (0.5, 1, 2)
 _LETTERS = string.ascii_lowercase + string.digits
 #: Service -> boto3 client of one Region.
 Clients = Mapping[str, Any]
@@ -311,4 +314,15 @@ class FleetJobs:
         pieces = pieces_of(files)
         for sent, piece in enumerate(pieces):
             on_sent(sent, len(pieces))
-            self._logs.put_log_events(**where, logEvents=[{"timestamp": now, "message": piece}])
+            self._put(where, [{"timestamp": now, "message": piece}])
+
+    def _put(self, where: dict[str, str], events: list[dict[str, Any]]) -> None:
+        """Put events into a stream that was created just now: CloudWatch Logs may not know it everywhere yet."""
+        for wait in _UNKNOWN_STREAM_SECONDS:
+            try:
+                self._logs.put_log_events(**where, logEvents=events)
+            except self._logs.exceptions.ResourceNotFoundException:
+                time.sleep(wait)
+            else:
+                return
+        self._logs.put_log_events(**where, logEvents=events)

@@ -176,3 +176,17 @@ def test_what_parameter_store_refuses_in_the_same_moment_says_to_try_again(clien
         FleetJobs(FLEET, {**clients, "ssm": interrupted}).submit(job(MINE))
     assert requested(clients) == ["none"]
     assert commands(clients) == 0
+
+
+def test_a_stream_that_logs_do_not_know_yet_is_tried_again(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("cdk_gpu_clusters_stacks.jobs.client.time.sleep", waits.append)
+
+    def unknown() -> None:
+        raise clients["logs"].exceptions.ResourceNotFoundException({"Error": {}}, "PutLogEvents")
+
+    late = Interrupted(clients["logs"], "put_log_events", unknown)
+    FleetJobs(FLEET, {**clients, "logs": late}).submit(job(MINE), b"files")
+    assert waits == [0.5]
+    streams = clients["logs"].describe_log_streams(logGroupName=LOG_GROUP)["logStreams"]
+    assert [one["logStreamName"] for one in streams] == [f"jobs/{MINE}/files"]

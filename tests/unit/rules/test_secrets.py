@@ -228,3 +228,10 @@ def test_pods_hold_no_secret() -> None:
         torchrun_job(
             "a", pool, image="x:1", node_count=1, command=["train.py"], environment={"WANDB_API_KEY": "abcdef"}
         )
+
+
+def test_a_form_over_several_arguments_is_found() -> None:
+    key = made(40, HEXADECIMAL)
+    assert [number for number, _ in check_secret_arguments(["wandb", "login", "--relogin", key])] == [3]
+    assert check_secret_arguments(["wandb", "login", "--relogin"]) == []
+    assert check_secret_arguments(["git", "show", key]) == []
