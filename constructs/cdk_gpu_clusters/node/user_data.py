@@ -110,7 +110,7 @@ def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserData
         if settings.orchestrator == "pcs"
         else UserDataPart(content_type="text/cloud-config", body=_cloud_config(settings, files))
     )
-    start = UserDataPart(content_type="text/x-shellscript", body=_start_script(settings))
+    start = UserDataPart(content_type="text/x-shellscript", body=start_script(settings))
     node_config = [UserDataPart(content_type="application/node.eks.aws", body=settings.node_config)]
     return [early, start, *(node_config if settings.node_config else [])]
 
@@ -210,7 +210,12 @@ def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
     return (f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
 
-def _start_script(settings: NodeSettings) -> str:
+def start_script(settings: NodeSettings) -> str:
+    """The script that fetches the software, and starts the units of the node. To run it twice does nothing more.
+
+    Args:
+        settings: What the node is and what it has to do.
+    """
     early = ["gpu-metadata"] if settings.metadata_users else []
     early += ["gpu-scratch"] if settings.scratch is not None else []
     early += ["gpu-lustre"] if settings.mounts else []
