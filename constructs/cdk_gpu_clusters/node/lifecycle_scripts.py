@@ -50,7 +50,7 @@ class ExecutionPolicy(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleScript:
-    """A script that AWS PCS runs as root on each node of a compute node group.
+    r"""A script that AWS PCS runs as root on each node of a compute node group.
 
     Its output is in `/var/log/amazon/pcs/lifecycle/actions/<stage>/<name>.log`.
 

@@ -261,6 +261,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_EFA_COUNT": settings.efa_interface_count,
         "GPU_SLOTS": settings.processes_per_node or max(1, _device_count(settings)),
         "GPU_HUGE_PAGES": settings.huge_pages,
+        **({"GPU_IMEX": 1} if _has_imex(settings) else {}),
     }
     values |= settings.watch.environment()
     if settings.gpu_facts is not None:
@@ -275,6 +276,11 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         values["GPU_SCRATCH"] = settings.scratch.mount_point
         values["GPU_SCRATCH_DISKS"] = settings.scratch.disk_count
     return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _has_imex(settings: NodeSettings) -> bool:
+    """Whether the prolog makes an IMEX domain for each job: on UltraServers, P6e (AWS PCS user guide)."""
+    return settings.orchestrator in ("pcs", "slurm") and (settings.instance_family or "").startswith("p6e-")
 
 
 def _device_count(settings: NodeSettings) -> int:
