@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem
 from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
@@ -51,6 +51,7 @@ class OrchestratorProfile:
         agent: Its name in the settings of a node: which service a node reports its health to.
         image: Who chooses the machine image.
         group: What makes the nodes one group.
+        image_purpose: Which kind of image the library chooses.
         operating_system: Operating system of the image that the orchestrator chooses; None if unknown.
         launch_hook: Lifecycle hook that a node completes when it is ready; None if there is none.
         terminate_hook: Lifecycle hook that a node completes when it is drained; None if there is none.
@@ -68,6 +69,7 @@ class OrchestratorProfile:
     agent: str
     image: ImageChoice
     group: GroupKind = GroupKind.AUTO_SCALING_GROUP
+    image_purpose: ImagePurpose = ImagePurpose.EC2
     operating_system: OperatingSystem | None = None
     launch_hook: str | None = None
     terminate_hook: str | None = None
@@ -82,6 +84,11 @@ class OrchestratorProfile:
     def has_hooks(self) -> bool:
         """Whether a lifecycle hook announces the end of a node, and waits for it."""
         return self.terminate_hook is not None
+
+    @property
+    def drains_itself(self) -> bool:
+        """Whether nothing but a node drains it: the service ends its jobs with it."""
+        return self.group is GroupKind.COMPUTE_NODE_GROUP
 
     @property
     def joins_eks(self) -> bool:
@@ -122,8 +129,9 @@ EKS_SELF_MANAGED = OrchestratorProfile(
 PCS = OrchestratorProfile(
     orchestrator=Orchestrator.PCS,
     agent="pcs",
-    image=ImageChoice.ORCHESTRATOR,
+    image=ImageChoice.LIBRARY,
     group=GroupKind.COMPUTE_NODE_GROUP,
+    image_purpose=ImagePurpose.PCS,
     takes_subnet=True,
     takes_spot=False,
     takes_instance_type=False,

@@ -15,6 +15,7 @@ from pathlib import Path
 from cdk_gpu_clusters.catalogue.nccl import node_all_reduce
 from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.node.slurm_settings import EPILOG_FOLDER, PROLOG_FOLDER
 
 #: Folder of the package on the node. Its parent is on the module path.
 GPUNODE_FOLDER = "/usr/local/lib/gpu-cluster/gpunode"
@@ -64,6 +65,10 @@ LATE_FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-node-jobs.service": (f"{_UNITS}/gpu-node-jobs.service", 0o644),
     "files/gpu-job@.service": (f"{_UNITS}/gpu-job@.service", 0o644),
     "files/gpu-job-user.conf": ("/etc/sysusers.d/gpu-job.conf", 0o644),
+    "scripts/prolog.sh": (f"{PROLOG_FOLDER}/90-gpu-cluster", 0o755),
+    "scripts/epilog.sh": (f"{EPILOG_FOLDER}/90-gpu-cluster", 0o755),
+    "files/slurmd-limits.conf": (f"{_UNITS}/slurmd.service.d/gpu-cluster-limits.conf", 0o644),
+    "files/needrestart-jobs.conf": ("/etc/needrestart/conf.d/gpu-cluster.conf", 0o644),
 }
 
 _PACKAGE = Path(__file__).with_name("gpunode")

@@ -110,7 +110,7 @@ def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserData
         if settings.orchestrator == "pcs"
         else UserDataPart(content_type="text/cloud-config", body=_cloud_config(settings, files))
     )
-    start = UserDataPart(content_type="text/x-shellscript", body=_start_script(settings))
+    start = UserDataPart(content_type="text/x-shellscript", body=start_script(settings))
     node_config = [UserDataPart(content_type="application/node.eks.aws", body=settings.node_config)]
     return [early, start, *(node_config if settings.node_config else [])]
 
@@ -210,7 +210,12 @@ def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
     return (f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
 
-def _start_script(settings: NodeSettings) -> str:
+def start_script(settings: NodeSettings) -> str:
+    """The script that fetches the software, and starts the units of the node. To run it twice does nothing more.
+
+    Args:
+        settings: What the node is and what it has to do.
+    """
     early = ["gpu-metadata"] if settings.metadata_users else []
     early += ["gpu-scratch"] if settings.scratch is not None else []
     early += ["gpu-lustre"] if settings.mounts else []
@@ -256,6 +261,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_EFA_COUNT": settings.efa_interface_count,
         "GPU_SLOTS": settings.processes_per_node or max(1, _device_count(settings)),
         "GPU_HUGE_PAGES": settings.huge_pages,
+        **({"GPU_IMEX": 1} if _has_imex(settings) else {}),
     }
     values |= settings.watch.environment()
     if settings.gpu_facts is not None:
@@ -270,6 +276,11 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         values["GPU_SCRATCH"] = settings.scratch.mount_point
         values["GPU_SCRATCH_DISKS"] = settings.scratch.disk_count
     return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _has_imex(settings: NodeSettings) -> bool:
+    """Whether the prolog makes an IMEX domain for each job: on UltraServers, P6e (AWS PCS user guide)."""
+    return settings.orchestrator in ("pcs", "slurm") and (settings.instance_family or "").startswith("p6e-")
 
 
 def _device_count(settings: NodeSettings) -> int:

@@ -16,6 +16,7 @@ from cdk_gpu_clusters.catalogue.images import (
     images_for,
     minimum_software,
 )
+from cdk_gpu_clusters.catalogue.instances import AcceleratorKind
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, check, define_rule
 
 # Which machine image an instance type can start from.
@@ -196,6 +197,8 @@ def parameter_name(image: ImageParameter, *, kubernetes_version: str | None = No
 
 def _rows_for(kind: InstanceType, purpose: ImagePurpose) -> tuple[ImageParameter, ...]:
     accelerator = kind.accelerator.kind if kind.accelerator else None
+    if accelerator is None and purpose is ImagePurpose.PCS:
+        accelerator = AcceleratorKind.GPU  # AWS publishes one image for all nodes of AWS PCS
     return images_for(accelerator=accelerator, architecture=kind.architecture, purpose=purpose)
 
 

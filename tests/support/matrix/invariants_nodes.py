@@ -58,7 +58,7 @@ def _system(nodes: Nodes) -> str | None:
 def image_for_hardware(nodes: Nodes) -> Iterator[str]:
     """The image has the type's architecture, its drivers and the operating system that was asked for."""
     asked, hardware = nodes.asked, nodes.hardware
-    if asked.image_id is not None or asked.orchestrator != "ec2":
+    if asked.image_id is not None or asked.orchestrator not in ("ec2", "pcs"):
         if nodes.data.get("ImageId") != asked.image_id:
             yield f"image {nodes.data.get('ImageId')}, not {asked.image_id}"
         return
@@ -72,6 +72,11 @@ def image_for_hardware(nodes: Nodes) -> Iterator[str]:
         return
     if ("arm64" in name) is not (hardware.architecture == "arm64"):
         yield f"{name} for {hardware.architecture}"
+    if asked.orchestrator == "pcs":
+        # AWS PCS user guide, "Using PCS-ready DLAMI with AWS PCS": one image for every kind of node.
+        if "/service/pcs/ami/dlami-" not in name or hardware.accelerator == "neuron":
+            yield f"{name} for AWS PCS and {hardware.accelerator or 'no accelerator'}"
+        return
     drivers = "gpu" if "/deeplearning/" in name else "neuron" if "/neuron/" in name else None
     if drivers != hardware.accelerator:
         yield f"{name} for {hardware.accelerator or 'no accelerator'}"

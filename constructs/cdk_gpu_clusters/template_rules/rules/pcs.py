@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.rules.interfaces import PCS_DEVICE_INDEX, PCS_EFA_ONLY, PCS_SHARED_CARD, check_pcs_interfaces
+from cdk_gpu_clusters.rules.pcs import SIZE, check_cluster_size
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     PCS_CLUSTER,
@@ -24,6 +25,8 @@ from cdk_gpu_clusters.template_rules.rule import (
     TemplateRule,
     applicable,
     define_template_rule,
+    faults_of,
+    template_rule,
 )
 
 
@@ -168,13 +171,8 @@ def pcs_user_data(resource: Resource) -> Iterator[Fault]:
     return user_data_faults(launch_of_node_group(resource))
 
 
-_NODES = {"SMALL": 32, "MEDIUM": 512, "LARGE": 2048}
-
-
-@define_template_rule(
-    "GPU-PCS-016",
-    "a PCS cluster of size SMALL, MEDIUM or LARGE has at most 32, 512 or 2048 nodes",
-    source="botocore 1.44.5, pcs service model: CreateCluster, size",
+@template_rule(
+    SIZE,
     cause="PCS makes no nodes beyond the size of the cluster, and the size can never be changed",
     fix="choose a larger Size before you create the cluster, or fewer nodes",
     url="https://docs.aws.amazon.com/pcs/latest/APIReference/API_CreateCluster.html",
@@ -183,10 +181,6 @@ _NODES = {"SMALL": 32, "MEDIUM": 512, "LARGE": 2048}
 )
 def cluster_size(resource: Resource) -> Iterator[Fault]:
     size = resource.get("Size")
-    most = _NODES.get(size.text() or "")
-    if most is None:
-        raise size.undecidable("there is no such size")
     groups = [one for one in resource.case.resources(PCS_NODE_GROUP) if resource.is_target_of(one.get("ClusterId"))]
     nodes = sum(map(most_nodes_of, applicable(groups)))
-    if nodes > most:
-        yield Fault(at=size, got=f"{size.text()} with up to {nodes} nodes", allowed=f"{most} nodes")
+    yield from faults_of(SIZE, check_cluster_size(size.text() or "", nodes), size)
