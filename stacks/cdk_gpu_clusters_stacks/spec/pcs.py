@@ -1,0 +1,120 @@
+"""`pcs`: the Slurm cluster of AWS PCS that the fleets join, with `orchestrator: pcs`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from ._base import AsTuple, Name, SpecModel, Text
+from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
+from .data import SecurityGroupId
+from .fleet import MountPoint
+from .network import Cidr
+
+SlurmVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]{2}\.[0-9]{2}$")]
+ClusterId = Annotated[str, StringConstraints(pattern=r"^pcs_[a-zA-Z0-9]+$")]
+Settings = dict[Text, Text]
+
+
+class AccountingSpec(SpecModel):
+    """The accounting database of the cluster, which AWS PCS keeps."""
+
+    enabled: Annotated[bool, updates(Resource.SLURM_CLUSTER)] = Field(
+        default=True, description="Whether Slurm records jobs, for `sacct` and fair shares."
+    )
+    keep_days: Annotated[int | None, updates(Resource.SLURM_CLUSTER)] = Field(
+        default=None, description="Days after which records are removed. Default: they are kept."
+    )
+
+
+class LoginNodesSpec(SpecModel):
+    """The small nodes on which people submit jobs. They have no public address."""
+
+    nodes: Annotated[int, updates(Resource.LOGIN_NODES), makes(Resource.LOGIN_NODES)] = Field(
+        default=1, ge=0, le=10, description="Number of login nodes; 0 makes none."
+    )
+    instance_type: Annotated[Text, replaces(Resource.LOGIN_NODES)] = Field(
+        default="m7i.large", description="EC2 instance type, without accelerators."
+    )
+    mounts: Annotated[dict[MountPoint, Name], updates(Resource.LOGIN_NODES)] = Field(
+        default={},
+        description="Mount point -> store of `data`. Mount the same home directories as on the fleets.",
+        examples=[{"/home": "home"}],
+    )
+    ssh_cidrs: Annotated[tuple[Cidr, ...], AsTuple, updates(Resource.LOGIN_NODES)] = Field(
+        default=(),
+        description="IPv4 ranges inside the network that may reach SSH. Default: none; sessions come through Systems "
+        "Manager.",
+    )
+    ssh_key_name: Annotated[Text | None, updates(Resource.LOGIN_NODES)] = Field(
+        default=None, description="EC2 key pair of the default user. Default: none."
+    )
+
+
+class QueueSpec(SpecModel):
+    """A queue, which Slurm calls a partition."""
+
+    fleets: Annotated[tuple[Name, ...], AsTuple, updates(Resource.QUEUE)] = Field(
+        description="Training fleets whose nodes run its jobs.", min_length=1
+    )
+    slurm_settings: Annotated[Settings, updates(Resource.QUEUE)] = Field(
+        default={},
+        description="Settings of the partition in slurm.conf, by name.",
+        examples=[{"MaxTime": "1-00:00:00"}],
+    )
+
+
+class ExistingPcsSpec(SpecModel):
+    """A cluster of AWS PCS that exists already. Nothing is looked up."""
+
+    cluster_id: Annotated[ClusterId, replaces(Resource.COMPUTE_NODE_GROUP, Resource.QUEUE, Resource.LOGIN_NODES)] = (
+        Field(description="Its id.", examples=["pcs_abc1234567"])
+    )
+    slurm_version: Annotated[SlurmVersion, updates(Resource.COMPUTE_NODE_GROUP)] = Field(
+        description="Its version of Slurm, in quotes.", examples=["26.05"]
+    )
+    security_group_ids: Annotated[tuple[SecurityGroupId, ...], AsTuple, updates(Resource.PCS_TEMPLATE)] = Field(
+        description="Its security groups, which nodes join to reach the controller.", min_length=1
+    )
+
+
+class PcsSpec(SpecModel):
+    """The Slurm cluster: made here, or an existing one."""
+
+    existing: Annotated[ExistingPcsSpec | None, NO_CHANGE] = Field(
+        default=None, description="A cluster that exists already. Default: one is made, in a stack of its own."
+    )
+    size: Annotated[Literal["small", "medium", "large"], replaces(Resource.SLURM_CLUSTER)] = Field(
+        default="small",
+        description="Most nodes and jobs: `small` 32 and 256, `medium` 512 and 8,192, `large` 2,048 and 16,384. It never "
+        "changes: another size is another cluster.",
+    )
+    slurm_version: Annotated[SlurmVersion | None, updates(Resource.SLURM_CLUSTER, Resource.COMPUTE_NODE_GROUP)] = Field(
+        default=None,
+        description="Version of Slurm, in quotes. Default: the one that this version of the library is tested with. "
+        "AWS PCS updates the cluster in place.",
+        examples=["26.05"],
+    )
+    accounting: Annotated[AccountingSpec, NO_CHANGE] = Field(
+        default=AccountingSpec(), description="The accounting database."
+    )
+    slurm_settings: Annotated[Settings, updates(Resource.SLURM_CLUSTER)] = Field(
+        default={},
+        description="Settings of the cluster in slurm.conf, by name, over those of the library.",
+        examples=[{"SchedulerParameters": "bf_continue"}],
+    )
+    rest_api: Annotated[bool, updates(Resource.SLURM_CLUSTER)] = Field(
+        default=False, description="Whether AWS PCS runs slurmrestd, the REST API of Slurm."
+    )
+    metrics: Annotated[bool, updates(Resource.SLURM_CLUSTER)] = Field(
+        default=False,
+        description="Whether the controller shows metrics in the OpenMetrics format on its port, inside the network.",
+    )
+    scale_down_idle_minutes: Annotated[int | None, updates(Resource.SLURM_CLUSTER)] = Field(
+        default=None, ge=1, description="Minutes after which an idle node of an elastic fleet ends. Default: 10."
+    )
+    login: Annotated[LoginNodesSpec, NO_CHANGE] = Field(default=LoginNodesSpec(), description="The login nodes.")
+    queues: Annotated[dict[Name, QueueSpec], updates(Resource.QUEUE), changes_with("queues")] = Field(
+        default={}, description="Queues by name. Default: one for each training fleet, named after it."
+    )
