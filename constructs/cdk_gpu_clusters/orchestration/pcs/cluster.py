@@ -266,7 +266,7 @@ class PcsCluster(IPcsCluster):
         """Let clusters of one stack be made one after the other."""
         stack = stack_of(self)
         if stack in _LAST_CLUSTERS:
-            self.cfn_cluster.add_dependency(_LAST_CLUSTERS[stack])
+            self.cfn_cluster.node.add_dependency(_LAST_CLUSTERS[stack])
         _LAST_CLUSTERS[stack] = self.cfn_cluster
 
 

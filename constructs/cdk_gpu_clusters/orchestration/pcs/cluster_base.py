@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import aws_cdk as cdk
 import jsii
@@ -13,7 +13,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, region_of
+from cdk_gpu_clusters.compute.fleet_jobs import grant_statements
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.orchestration.pcs.login import LOGIN_INSTANCE_TYPE, PcsLoginNodes
 from cdk_gpu_clusters.orchestration.pcs.node_group import PcsNodeGroup, PcsNodeGroupProps
@@ -26,8 +28,14 @@ if TYPE_CHECKING:  # takes long to load
 #: AWS PCS user guide, "Security groups in AWS PCS": where nodes reach slurmctld, and the controller slurmd.
 SLURMCTLD_PORT, SLURMD_PORT = 6817, 6818
 # Service authorization reference, "AWS Parallel Computing Service": actions of the access levels Read and List.
-_READS = ("pcs:GetCluster", "pcs:ListComputeNodeGroups", "pcs:ListQueues")
-_READS_BELOW = ("pcs:GetComputeNodeGroup", "pcs:GetQueue")
+_READS = ["pcs:GetCluster", "pcs:ListComputeNodeGroups", "pcs:ListQueues"]
+_READS_BELOW = ["pcs:GetComputeNodeGroup", "pcs:GetQueue"]
+_GRANTED = AcceptedFinding(
+    cause="Roles: what `IPcsCluster.grant_read` adds",
+    reason="The grant names its actions and its cluster; `*` means the node groups and queues of that cluster.",
+    aws_solutions=("IAM5",),
+    nist_hipaa_pci=("IAMNoInlinePolicy",),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,16 +220,12 @@ class IPcsCluster(ClusterConstruct):
         Args:
             grantee: A role, a user or a group.
         """
-        whole = iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(_READS), resource_arns=[self.cluster_arn], scope=self
-        )
-        below = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=list(_READS_BELOW),
-            resource_arns=[self.cluster_arn, f"{self.cluster_arn}/computenodegroup/*", f"{self.cluster_arn}/queue/*"],
-            scope=self,
-        )
-        return whole.combine(below)
+        below = [f"{self.cluster_arn}/{kind}/*" for kind in ("computenodegroup", "queue")]
+        statements: list[dict[str, Any]] = [
+            {"Action": _READS, "Resource": self.cluster_arn},
+            {"Action": _READS_BELOW, "Resource": [self.cluster_arn, *below]},
+        ]
+        return grant_statements(grantee, statements, accepted=_GRANTED)
 
     def metric(
         self, metric_name: str, *, statistic: str = "Average", period: cdk.Duration | None = None
