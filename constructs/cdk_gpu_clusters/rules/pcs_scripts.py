@@ -25,7 +25,7 @@ SCRIPT_PIN = define_rule(
 )
 VERIFIED_NODES = define_rule(
     "GPU-PCS-025",
-    "nodes with EFA do not join Slurm after a script before slurmd has failed",
+    "nodes with EFA do not join Slurm after a script that checks them has failed",
     source=f"{_API}: OnError; this library: a job over several nodes waits for its slowest one",
 )
 
@@ -36,6 +36,10 @@ _MOST_ARGUMENTS = 20
 _LONGEST_ARGUMENT = 256
 _SHA256 = re.compile(r"[a-fA-F0-9]{64}")
 _LARGEST_SCRIPT_BYTES = 2 * 2**20
+# AWS's own scripts, which only AWS can change.
+_OF_AWS = "s3://aws-pcs-repo-"
+# Scripts that look at the node; others, such as one that forwards logs, may fail.
+_CHECKS = re.compile(r"verif|check|health|diag|burn|test", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,16 +89,19 @@ def check_lifecycle_scripts(
             )
     for one in scripts:
         yield from _script_form(one)
-        if (one.location or "").startswith("s3://") and one.checksum is None and not one.has_version:
+        location = one.location or ""
+        of_user = location.startswith("s3://") and not location.startswith(_OF_AWS)
+        if of_user and one.checksum is None and not one.has_version:
             yield SCRIPT_PIN.finding(
                 cause="whoever can write to the bucket runs code as root on the nodes",
-                got=one.location or "",
+                got=location,
                 allowed="Checksum or S3VersionId",
                 fix="give the SHA-256 of the script as Checksum",
                 path=one.name,
                 severity=Severity.WARNING,
             )
-        if before_slurmd and has_efa and one.on_error == "CONTINUE":
+        checks = _CHECKS.search(one.name) or _CHECKS.search(location)
+        if before_slurmd and has_efa and checks and one.on_error == "CONTINUE":
             yield VERIFIED_NODES.finding(
                 cause="a node whose script has failed takes jobs, and a job over several nodes fails or waits for it",
                 got=f"OnError CONTINUE of {one.name}",

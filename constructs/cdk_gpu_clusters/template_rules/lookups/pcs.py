@@ -15,6 +15,7 @@ from cdk_gpu_clusters.template_rules.lookups.groups import (
     launch_of_node_group,
     records_of,
 )
+from cdk_gpu_clusters.template_rules.lookups.launches import looks_accelerated, own_types_of
 from cdk_gpu_clusters.template_rules.lookups.mig import splits_of
 from cdk_gpu_clusters.template_rules.rule import NotApplicable
 
@@ -95,6 +96,8 @@ def kind_and_mig_of(group: Resource) -> tuple[InstanceType, MigPlan | None]:
         NotApplicable: If the nodes have no GPUs, or a layout that other rules report.
         Undecidable: If the template does not show it.
     """
+    if not any(map(looks_accelerated, own_types_of(group))):
+        raise NotApplicable
     record = records_of(group)[0][1]
     if record.accelerator is None:
         raise NotApplicable
