@@ -31,6 +31,7 @@ AREAS = {
     "EKS": "Amazon EKS",
     "FAB": "Fabrics",
     "FLT": "Fleets",
+    "GRES": "Generic resources of Slurm",
     "HYP": "Amazon SageMaker HyperPod",
     "IAM": "Roles of nodes and jobs",
     "INF": "Model servers",
