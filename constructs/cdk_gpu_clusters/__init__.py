@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.egress import NetworkEgress
     from cdk_gpu_clusters.network.endpoint_access import EndpointAccess
     from cdk_gpu_clusters.node.kubernetes_node import EksCluster, NodeConfig, kubectl_part, node_health_rights
+    from cdk_gpu_clusters.node.lifecycle_scripts import ExecutionPolicy, LifecycleScript, LifecycleStage, OnError
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, UserDataPart, WatchMode
     from cdk_gpu_clusters.node.software import NodeFile
@@ -55,15 +56,23 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
+    from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster, PcsLog
+    from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
+    from cdk_gpu_clusters.orchestration.pcs.login import PcsLoginNodes
+    from cdk_gpu_clusters.orchestration.pcs.node_group import PcsNodeGroup, PcsNodeGroupProps
+    from cdk_gpu_clusters.orchestration.pcs.node_role import PcsNodeRole
+    from cdk_gpu_clusters.orchestration.pcs.queue import PcsQueue
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import NetworkFeature
     from cdk_gpu_clusters.rules.fleet import AlarmSettings
+    from cdk_gpu_clusters.rules.gres import GresMode
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
     from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
     from cdk_gpu_clusters.rules.model_servers import ServerSlots
     from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
+    from cdk_gpu_clusters.rules.pcs import ClusterSize
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
@@ -80,6 +89,7 @@ else:
         "CheckpointStore": "storage.checkpoint_store",
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
+        "ClusterSize": "rules.pcs",
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
         "DataRepositoryEvent": "rules.data_repository",
@@ -90,6 +100,8 @@ else:
         "EksGpuNodeGroup": "orchestration.eks.node_group",
         "EksGpuNodeGroupProps": "orchestration.eks.node_group",
         "EksNodeRole": "orchestration.eks.node_role",
+        "EndpointAccess": "network.endpoint_access",
+        "ExecutionPolicy": "node.lifecycle_scripts",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
@@ -98,16 +110,20 @@ else:
         "GpuFleet": "compute.fleet",
         "GpuFleetProps": "compute.fleet_props",
         "GpuLaunchTemplate": "compute.launch_template",
+        "GresMode": "rules.gres",
         "HardwareProps": "compute.fleet_props",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
         "ILustreStore": "storage.lustre_store_base",
+        "IPcsCluster": "orchestration.pcs.cluster_base",
         "InferenceFleet": "inference.inference_fleet",
         "InferenceFleetProps": "inference.inference_fleet",
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
         "KubernetesSoftware": "orchestration.eks.software",
+        "LifecycleScript": "node.lifecycle_scripts",
+        "LifecycleStage": "node.lifecycle_scripts",
         "LustreDeploymentType": "catalogue.lustre",
         "LustreSizing": "rules.lustre",
         "LustreStorageType": "catalogue.lustre",
@@ -119,7 +135,6 @@ else:
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
         "MountableFileSystem": "compute.fleet_mounts",
-        "EndpointAccess": "network.endpoint_access",
         "NetworkEgress": "network.egress",
         "NetworkFeature": "rules.endpoints",
         "NodeAlarms": "compute.alarms",
@@ -134,7 +149,15 @@ else:
         "NodeUserData": "compute.node_user_data",
         "NodeUserDataProps": "compute.fleet_props",
         "NodeWatch": "node.settings",
+        "OnError": "node.lifecycle_scripts",
         "Orchestrator": "rules.interfaces",
+        "PcsCluster": "orchestration.pcs.cluster",
+        "PcsLog": "orchestration.pcs.cluster",
+        "PcsLoginNodes": "orchestration.pcs.login",
+        "PcsNodeGroup": "orchestration.pcs.node_group",
+        "PcsNodeGroupProps": "orchestration.pcs.node_group",
+        "PcsNodeRole": "orchestration.pcs.node_role",
+        "PcsQueue": "orchestration.pcs.queue",
         "PlacementStrategy": "rules.placement",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
@@ -172,6 +195,7 @@ __all__ = [
     "CheckpointStore",
     "ClusterNetwork",
     "ClusterPlacementGroup",
+    "ClusterSize",
     "ColdFileRelease",
     "ConfigError",
     "DataRepositoryEvent",
@@ -183,6 +207,7 @@ __all__ = [
     "EksGpuNodeGroupProps",
     "EksNodeRole",
     "EndpointAccess",
+    "ExecutionPolicy",
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
@@ -191,16 +216,20 @@ __all__ = [
     "GpuFleet",
     "GpuFleetProps",
     "GpuLaunchTemplate",
+    "GresMode",
     "HardwareProps",
     "IEksGpuCluster",
     "IGpuFleet",
     "ILustreStore",
+    "IPcsCluster",
     "InferenceFleet",
     "InferenceFleetProps",
     "InferenceLoadBalancer",
     "InstanceMatchCriteria",
     "InterfacePolicy",
     "KubernetesSoftware",
+    "LifecycleScript",
+    "LifecycleStage",
     "LustreDeploymentType",
     "LustreSizing",
     "LustreStorageType",
@@ -226,7 +255,15 @@ __all__ = [
     "NodeUserData",
     "NodeUserDataProps",
     "NodeWatch",
+    "OnError",
     "Orchestrator",
+    "PcsCluster",
+    "PcsLog",
+    "PcsLoginNodes",
+    "PcsNodeGroup",
+    "PcsNodeGroupProps",
+    "PcsNodeRole",
+    "PcsQueue",
     "PlacementStrategy",
     "ReadCacheMode",
     "RepairAction",

@@ -18,6 +18,7 @@ from cluster_files.store_edits import CLUSTER
 from everything.eks import define_eks
 from everything.fleets import ENVIRONMENTS, define_training
 from everything.node_groups import define_node_groups
+from everything.pcs import define_pcs
 from everything.serving import define_serving
 from everything.stores import define_stores
 from everything.variants import define_variants
@@ -95,6 +96,7 @@ def stacks() -> dict[str, Define]:
         "variants": define_variants,
         "node groups": define_node_groups,
         "eks": define_eks,
+        "pcs": define_pcs,
     }
     places = ("agnostic", "commercial", "commercial without flags")
 

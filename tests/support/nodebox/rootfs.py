@@ -1,4 +1,4 @@
-"""The Debian that nodes boot: made once by mmdebstrap from the machine's own mirror, then kept."""
+"""Root directories of Debian: made once by mmdebstrap from the machine's own mirror, then kept."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from nodebox.debian import CACHE, program, sources
@@ -31,43 +32,74 @@ PACKAGES = (
     "xfsprogs",
 )
 # dpkg need not wait for the disk: a build that is cut short is thrown away.
-_OPTIONS = (
+_SMALL = (
     "--variant=apt",
     "--dpkgopt=force-unsafe-io",
     "--dpkgopt=path-exclude=/usr/share/doc/*",
     "--dpkgopt=path-exclude=/usr/share/man/*",
     '--aptopt=Apt::Install-Recommends "false"',
+)
+_OPTIONS = (
     # GPU images have no HAProxy that starts by itself; nothing here sets up the network but the tests.
     '--customize-hook=systemctl --root="$1" disable haproxy',
     '--customize-hook=systemctl --root="$1" mask networking apt-daily.timer apt-daily-upgrade.timer',
 )
 
 
-def debian_root() -> Path:
-    """The root directory of a Debian with systemd and cloud-init; nothing may write to it, and nobody removes it
-    before this process has ended.
+@dataclass(frozen=True)
+class Recipe:
+    """What a root directory is made from.
+
+    Attributes:
+        name: Of what it is, in the name of its directory.
+        release: Code name of the release.
+        packages: What is installed besides the essential ones.
+        options: Further options of mmdebstrap.
     """
-    recipe = "\n".join([RELEASE, *PACKAGES, *_OPTIONS])
-    root = CACHE / f"rootfs-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+    name: str
+    release: str
+    packages: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+class NoSuchDebian(Exception):
+    """A root directory cannot be made; the text is what mmdebstrap says."""
+
+
+def debian_root() -> Path:
+    """The root directory of a Debian with systemd and cloud-init, which nodes boot."""
+    return root_of(Recipe("rootfs", RELEASE, PACKAGES, _OPTIONS))
+
+
+def root_of(recipe: Recipe) -> Path:
+    """A root directory; nothing may write to it, and nobody removes it before this process has ended.
+
+    Raises:
+        NoSuchDebian: If the mirror does not have it.
+    """
+    text = "\n".join([recipe.release, *recipe.packages, *_SMALL, *recipe.options])
+    root = CACHE / f"{recipe.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    lock = os.open(CACHE / "rootfs.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)  # never closed
+    lock = os.open(CACHE / f"{recipe.name}.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)  # never closed
     fcntl.flock(lock, fcntl.LOCK_SH)
     if not root.exists():
         fcntl.flock(lock, fcntl.LOCK_EX)  # once nobody uses an older one
         if not root.exists():
-            _build(root)
+            _build(recipe, root)
         fcntl.flock(lock, fcntl.LOCK_SH)
     return root
 
 
-def _build(root: Path) -> None:
-    for old in CACHE.glob("rootfs-*"):
+def _build(recipe: Recipe, root: Path) -> None:
+    for old in CACHE.glob(f"{recipe.name}-[0-9a-f]*"):
         shutil.rmtree(old)
     unfinished = root.with_name(f"{root.name}.new")
-    command = [program("mmdebstrap"), "--quiet", *_OPTIONS, f"--include={','.join(PACKAGES)}"]
+    command = [program("mmdebstrap"), "--quiet", *_SMALL, *recipe.options, f"--include={','.join(recipe.packages)}"]
     done = subprocess.run(
-        [*command, RELEASE, str(unfinished), *sources(RELEASE)],
+        [*command, recipe.release, str(unfinished), *sources(recipe.release)],
         check=False, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
+    if done.returncode != 0:
+        raise NoSuchDebian(done.stderr[-4000:])
     unfinished.rename(root)
