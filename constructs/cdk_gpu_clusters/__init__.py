@@ -18,6 +18,13 @@ if TYPE_CHECKING:
         InstanceMatchCriteria,
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+    from cdk_gpu_clusters.catalogue.homes import (
+        EfsThroughputMode,
+        HomeService,
+        OpenZfsCompression,
+        OpenZfsDeploymentType,
+        QuotaType,
+    )
     from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
     from cdk_gpu_clusters.compute.alarms import AlarmTopic, FleetAlarms, NodeAlarms
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
@@ -58,6 +65,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import NetworkFeature
     from cdk_gpu_clusters.rules.fleet import AlarmSettings
+    from cdk_gpu_clusters.rules.homes import EfsHomes, HomeQuota, OpenZfsHomes
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
     from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
@@ -67,6 +75,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
+    from cdk_gpu_clusters.storage.home_store import HomeStore
+    from cdk_gpu_clusters.storage.home_store_base import IHomeStore
     from cdk_gpu_clusters.storage.lustre_store import LustreStore
     from cdk_gpu_clusters.storage.lustre_store_base import ILustreStore
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
@@ -85,11 +95,14 @@ else:
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
+        "EfsHomes": "rules.homes",
+        "EfsThroughputMode": "catalogue.homes",
         "EksCluster": "node.kubernetes_node",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
         "EksGpuNodeGroupProps": "orchestration.eks.node_group",
         "EksNodeRole": "orchestration.eks.node_role",
+        "EndpointAccess": "network.endpoint_access",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
@@ -99,8 +112,12 @@ else:
         "GpuFleetProps": "compute.fleet_props",
         "GpuLaunchTemplate": "compute.launch_template",
         "HardwareProps": "compute.fleet_props",
+        "HomeQuota": "rules.homes",
+        "HomeService": "catalogue.homes",
+        "HomeStore": "storage.home_store",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
+        "IHomeStore": "storage.home_store_base",
         "ILustreStore": "storage.lustre_store_base",
         "InferenceFleet": "inference.inference_fleet",
         "InferenceFleetProps": "inference.inference_fleet",
@@ -119,7 +136,6 @@ else:
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
         "MountableFileSystem": "compute.fleet_mounts",
-        "EndpointAccess": "network.endpoint_access",
         "NetworkEgress": "network.egress",
         "NetworkFeature": "rules.endpoints",
         "NodeAlarms": "compute.alarms",
@@ -134,8 +150,12 @@ else:
         "NodeUserData": "compute.node_user_data",
         "NodeUserDataProps": "compute.fleet_props",
         "NodeWatch": "node.settings",
+        "OpenZfsCompression": "catalogue.homes",
+        "OpenZfsDeploymentType": "catalogue.homes",
+        "OpenZfsHomes": "rules.homes",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
+        "QuotaType": "catalogue.homes",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
@@ -177,6 +197,8 @@ __all__ = [
     "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",
+    "EfsHomes",
+    "EfsThroughputMode",
     "EksCluster",
     "EksGpuCluster",
     "EksGpuNodeGroup",
@@ -192,8 +214,12 @@ __all__ = [
     "GpuFleetProps",
     "GpuLaunchTemplate",
     "HardwareProps",
+    "HomeQuota",
+    "HomeService",
+    "HomeStore",
     "IEksGpuCluster",
     "IGpuFleet",
+    "IHomeStore",
     "ILustreStore",
     "InferenceFleet",
     "InferenceFleetProps",
@@ -226,8 +252,12 @@ __all__ = [
     "NodeUserData",
     "NodeUserDataProps",
     "NodeWatch",
+    "OpenZfsCompression",
+    "OpenZfsDeploymentType",
+    "OpenZfsHomes",
     "Orchestrator",
     "PlacementStrategy",
+    "QuotaType",
     "ReadCacheMode",
     "RepairAction",
     "RepairOverride",

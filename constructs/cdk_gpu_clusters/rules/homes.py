@@ -188,7 +188,7 @@ def _check_openzfs(storage: OpenZfsHomes) -> Iterator[Finding]:
     if not 0 <= storage.backup_retention_days <= longest:
         yield BACKUPS.finding(
             cause="FSx keeps daily backups no longer",
-            got=storage.backup_retention_days,
+            got=str(storage.backup_retention_days),
             allowed=f"0 to {longest} days",
             fix=f"use {longest}, and AWS Backup for longer" if storage.backup_retention_days > 0 else "use 0 for none",
             path="backup_retention_days",
@@ -200,7 +200,7 @@ def _check_throughput(storage: OpenZfsHomes) -> Iterator[Finding]:
     if steps is None:
         yield DEPLOYMENT.finding(
             cause="this deployment type is not offered",
-            got=storage.deployment_type,
+            got=str(storage.deployment_type),
             allowed=", ".join(openzfs_throughputs()),
             fix="use SINGLE_AZ_HA_2, which has a standby server in the zone of the nodes",
             path="deployment_type",
@@ -221,7 +221,7 @@ def _check_quotas(quotas: Sequence[HomeQuota]) -> Iterator[Finding]:
     most, largest = (int(home_fact("openzfs", name)) for name in ("most_quotas", "largest_id"))
     if len(quotas) > most:
         yield QUOTAS.finding(
-            cause="a volume has no more quotas", got=len(quotas), allowed=f"{most} at most", path="quotas",
+            cause="a volume has no more quotas", got=str(len(quotas)), allowed=f"{most} at most", path="quotas",
             fix="limit groups, or the users who need it",
         )  # fmt: skip
     seen: set[tuple[str, int]] = set()
@@ -229,14 +229,14 @@ def _check_quotas(quotas: Sequence[HomeQuota]) -> Iterator[Finding]:
         path, key = f"quotas[{number}]", (str(quota.type), quota.id)
         if key in seen:
             yield QUOTAS.finding(
-                cause="this user or group has a quota already", got=quota.id, fix="keep one of the two", path=path
+                cause="this user or group has a quota already", got=str(quota.id), fix="keep one of the two", path=path
             )
         seen.add(key)
         for name, value in (("id", quota.id), ("storage_gib", quota.storage_gib)):
             if not 0 <= value <= largest:
                 yield QUOTAS.finding(
                     cause=f"the {name} of a quota is out of range",
-                    got=value,
+                    got=str(value),
                     allowed=f"0 to {largest}",
                     fix="use the numeric id of the user or group" if name == "id" else "use 0 for no limit",
                     path=f"{path}.{name}",
