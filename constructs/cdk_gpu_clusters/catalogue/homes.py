@@ -108,6 +108,16 @@ def nfs_ports(service: HomeService) -> tuple[NfsPorts, ...]:
     )
 
 
+def nfs_export(service: HomeService) -> str:
+    """The directory of a new file system that clients mount.
+
+    Example:
+        >>> nfs_export(HomeService.OPENZFS)
+        '/fsx'
+    """
+    return str(home_fact(service.value, "export_path"))
+
+
 def nfs_options(service: HomeService) -> str:
     """The options of mount(8) for a service, separated by commas."""
     return str(read_json(_FILE)["mount_options"][service.value])

@@ -15,7 +15,7 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import path_of, resolved_or_none, stack_of, zone_of
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue.homes import HomeService, home_fact, nfs_options
+from cdk_gpu_clusters.catalogue.homes import HomeService, nfs_export, nfs_options
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.homes import check_home_client
 from cdk_gpu_clusters.storage.nfs_traffic import NfsTraffic
@@ -83,7 +83,7 @@ class IHomeStore(Construct):
     @property
     def export_path(self) -> str:
         """Directory of the file system that is mounted: `/fsx` of FSx for OpenZFS and `/` of EFS by default."""
-        return self._identity.export_path or str(home_fact(self.service.value, "export_path"))
+        return self._identity.export_path or nfs_export(self.service)
 
     @property
     def nfs_options(self) -> str:
