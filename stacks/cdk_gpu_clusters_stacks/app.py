@@ -16,7 +16,7 @@ import aws_cdk as cdk
 from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
-from cdk_gpu_clusters_stacks.data import ExistingLustre, LinkStack, LustreStack, data_stacks
+from cdk_gpu_clusters_stacks.data import MOUNTED, LinkStack, data_stacks
 from cdk_gpu_clusters_stacks.fleets import FleetStack, Site
 from cdk_gpu_clusters_stacks.network import FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
@@ -114,7 +114,7 @@ class Fabrics:
             return
         for name in sorted(set(spec.mounts.values())):
             store, stack_name = site.stores[name], link_stack(site.spec.name, name, spec.fabric)
-            if stack_name not in self._links and isinstance(store, LustreStack | ExistingLustre):
+            if stack_name not in self._links and isinstance(store, MOUNTED):
                 self._links[stack_name] = LinkStack(site.app, stack_name, store=store, fabric=fabric, env=site.env)
             made.add_stack_dependency(self._links[stack_name])
 

@@ -29,11 +29,10 @@ from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
 from cdk_gpu_clusters_stacks.data import (
+    MOUNTED,
     CheckpointStack,
     ExistingCheckpoints,
-    ExistingLustre,
-    LustreStack,
-    ReachedLustre,
+    Reached,
     Store,
 )
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
@@ -79,7 +78,7 @@ class NodeOptions(TypedDict):
     root_volume: RootVolume
     mig: MigLayout | Sequence[MigLayout] | None
     fabric_manager_order: FabricManagerOrder
-    mounts: Mapping[str, ReachedLustre]
+    mounts: Mapping[str, Reached]
     read_only_mounts: Sequence[str]
     watch: NodeWatch
     alarms: AlarmSettings | None
@@ -130,9 +129,7 @@ class NodesStack(cdk.Stack):
         self._planned, self._place, self._capacity, self._fabric = fleet, site.place, capacity, fabric
         self.here = site.place.import_into(self)
         mounted = {
-            point: store
-            for point, name in fleet.spec.mounts.items()
-            if isinstance(store := site.stores[name], LustreStack | ExistingLustre)
+            point: store for point, name in fleet.spec.mounts.items() if isinstance(store := site.stores[name], MOUNTED)
         }
         self._file_systems = {store: store.import_into(self) for store in dict.fromkeys(mounted.values())}
         self._mounts = {point: self._file_systems[store] for point, store in mounted.items()}

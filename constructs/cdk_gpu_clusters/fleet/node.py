@@ -19,7 +19,7 @@ from cdk_gpu_clusters.node.settings import (
     gpu_facts,
 )
 from cdk_gpu_clusters.node.software import NodeFile
-from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings
+from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, Mount, ScratchSettings
 from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
 
 _CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
@@ -51,7 +51,7 @@ class NodeRequest:
     user_parts: tuple[UserDataPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
     fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER
-    mounts: tuple[LustreMount, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     scratch: bool = True
     watch: NodeWatch = field(default_factory=NodeWatch)
     log_group_name: str | None = None
@@ -76,7 +76,9 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
     """
     record, profile = plan.instance_type, plan.request.profile
     accelerator, config = record.accelerator, node.node_config
-    mounts = tuple(replace(mount, efa=mount.efa and plan.efa) for mount in node.mounts)
+    mounts = tuple(
+        replace(mount, efa=mount.efa and plan.efa) if isinstance(mount, LustreMount) else mount for mount in node.mounts
+    )
     has_scratch = node.scratch and plan.local_disks > 0
     # On EKS nodeadm makes one file system of the disks, which kubelet and containerd use.
     local_storage = "RAID0" if has_scratch else None
@@ -113,7 +115,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
     )
 
 
-def lustre_efa(mounts: Sequence[LustreMount], instance_type: InstanceType, node_count: int) -> LustreEfa | None:
+def lustre_efa(mounts: Sequence[Mount], instance_type: InstanceType, node_count: int) -> LustreEfa | None:
     """How nodes mount over EFA; None if none of the mounts is of that kind.
 
     Args:
@@ -121,7 +123,7 @@ def lustre_efa(mounts: Sequence[LustreMount], instance_type: InstanceType, node_
         instance_type: Their type.
         node_count: How many there are at most.
     """
-    if not any(mount.efa for mount in mounts):
+    if not any(isinstance(mount, LustreMount) and mount.efa for mount in mounts):
         return None
     return LustreEfa(
         interface_count=lustre_efa_interfaces(instance_type, node_count),

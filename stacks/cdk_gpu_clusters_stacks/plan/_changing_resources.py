@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters_stacks.spec.changes import Resource
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, EfsSpec, LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec, LoadBalancerSpec
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
@@ -91,7 +91,7 @@ def _links(side: Side, other: Side) -> Mapping[str, object]:  # noqa: ARG001
     return {link.path: link for link in store.repositories} if isinstance(store, LustreSpec) else {}
 
 
-def _makes(store: type[LustreSpec | CheckpointsSpec]) -> Callable[[Side], bool]:
+def _makes(store: type[LustreSpec | OpenZfsSpec | EfsSpec | CheckpointsSpec]) -> Callable[[Side], bool]:
     return lambda side: isinstance(side.cluster.data.get(side.of), store)
 
 
@@ -299,6 +299,26 @@ _DATA = (
         data="the data stay, and clients keep them mounted",
         data_replaced=_OLD_STORE_STAYS,
         source="rules GPU-LUS-030 to -033 and GPU-SPEC-024",
+    ),
+    Row(
+        Resource.OPENZFS,
+        "AWS::FSx::FileSystem",
+        exists=_makes(OpenZfsSpec),
+        updated="FSx changes the file system in place",
+        replaced="CloudFormation would make another, empty file system: refused",
+        data="the home directories stay, and clients keep them mounted",
+        data_replaced=_OLD_STORE_STAYS,
+        source="rules GPU-HOM-010 and GPU-SPEC-024",
+    ),
+    Row(
+        Resource.EFS,
+        "AWS::EFS::FileSystem",
+        exists=_makes(EfsSpec),
+        updated="EFS changes the file system in place",
+        replaced="CloudFormation would make another, empty file system: refused",
+        data="the home directories stay, and clients keep them mounted",
+        data_replaced=_OLD_STORE_STAYS,
+        source="rules GPU-HOM-010 and GPU-SPEC-024; " + _SCHEMA.format("AWS::EFS::FileSystem"),
     ),
     Row(
         Resource.S3_LINK,

@@ -8,6 +8,7 @@ from decimal import Decimal
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
+from cdk_gpu_clusters.rules.homes import HomeStorage, OpenZfsHomes
 from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
@@ -130,6 +131,15 @@ def store_cost(sizing: LustreSizing, region: str) -> StoreCost:
         usd_per_day=usd_amount(hour * _HOURS_PER_DAY),
         prices=prices_used(month.prices),
     )
+
+
+def home_cost(storage: HomeStorage | None) -> StoreCost | None:
+    """What the storage of home directories costs: unknown, as the catalogue has no price of it."""
+    if storage is None:
+        return None
+    name = "FSx for OpenZFS" if isinstance(storage, OpenZfsHomes) else "EFS"
+    names = ("usd_per_month", "usd_per_hour", "usd_per_day")
+    return StoreCost(prices=(), unknown=dict.fromkeys(names, f"no source gives the price of {name}"))
 
 
 def cluster_cost(

@@ -11,7 +11,7 @@ from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_p
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec, home_options
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
@@ -136,9 +136,10 @@ def _applied(cluster: ClusterSpec) -> object:
 def _of_store(cluster: ClusterSpec, name: str) -> Values:
     """The subnet of a file system: in a network made here it moves with the fleets' subnet only."""
     store, network = cluster.data[name], cluster.network
-    if not isinstance(store, LustreSpec) or not isinstance(network, ExistingNetwork):
+    options = store.lustre if isinstance(store, LustreSpec) else home_options(store)
+    if options is None or not isinstance(network, ExistingNetwork):
         return {"network": None}
-    return {"network": store.lustre.subnet_id or network.subnet_ids[0]}
+    return {"network": options.subnet_id or network.subnet_ids[0]}
 
 
 def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:

@@ -8,7 +8,7 @@ from cdk_gpu_clusters.errors import Finding, raise_for
 from cdk_gpu_clusters_stacks.spec._parts import parts_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.check import check_fleets
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, ExistingLustreSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import FILE_SYSTEMS, NEW_FILE_SYSTEMS, CheckpointsSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
@@ -122,8 +122,8 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
     for name in network:
         yield StackPlan(name=name, kind="network", of="", outlives=False)
     for name, store in spec.data.items():
-        if isinstance(store, LustreSpec | CheckpointsSpec):
-            depends = network if isinstance(store, LustreSpec) else ()
+        if isinstance(store, (*NEW_FILE_SYSTEMS, CheckpointsSpec)):
+            depends = network if isinstance(store, NEW_FILE_SYSTEMS) else ()
             yield StackPlan(name=data_stack(spec.name, name), kind="data", of=name, outlives=True, depends_on=depends)
     kubernetes: tuple[str, ...] = ()
     if parts_of(spec).makes_eks:
@@ -132,7 +132,7 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
     for view in views:
         yield from _of_fleet(spec, view, network, kubernetes)
     if ORCHESTRATORS[spec.orchestrator].joins_eks and spec.eks.software.apply:
-        stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)]
+        stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
         yield StackPlan(
             name=software_stack(spec.name),
             kind="software",
@@ -156,11 +156,11 @@ def _of_fleet(
         depends.append(reservation)
     for name in sorted({*fleet.mounts.values(), *_checkpoints(fleet)}):
         store = spec.data[name]
-        if isinstance(store, LustreSpec | CheckpointsSpec):
+        if isinstance(store, (*NEW_FILE_SYSTEMS, CheckpointsSpec)):
             depends.append(data_stack(spec.name, name))
-        if isinstance(fleet, FleetSpec) and view.plan.efa and isinstance(store, LustreSpec | ExistingLustreSpec):
+        if isinstance(fleet, FleetSpec) and view.plan.efa and isinstance(store, FILE_SYSTEMS):
             link = link_stack(spec.name, name, fleet.fabric)
-            own = (data_stack(spec.name, name),) if isinstance(store, LustreSpec) else ()
+            own = (data_stack(spec.name, name),) if isinstance(store, NEW_FILE_SYSTEMS) else ()
             yield StackPlan(
                 name=link,
                 kind="link",

@@ -779,6 +779,31 @@ class LustrePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HomesPlan:
+    """A file system for home directories that is made here.
+
+    Attributes:
+        service: `openzfs` or `efs`.
+        subnet: Key of its subnet in the network plan.
+        deployment_type, storage_capacity_gib, throughput_mb_per_s, compression, quotas, backup_retention_days: Of
+            FSx for OpenZFS; `quotas` is their number. None of EFS.
+        throughput_mode, provisioned_mib_per_s, aws_backup: Of EFS. None of FSx for OpenZFS.
+    """
+
+    service: str
+    subnet: str
+    deployment_type: str | None = None
+    storage_capacity_gib: int | None = None
+    throughput_mb_per_s: int | None = None
+    compression: str | None = None
+    quotas: int | None = None
+    backup_retention_days: int | None = None
+    throughput_mode: str | None = None
+    provisioned_mib_per_s: float | None = None
+    aws_backup: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointsPlan:
     """Buckets for checkpoints.
 
@@ -805,10 +830,11 @@ class StorePlan:
 
     Attributes:
         name: Key of the store.
-        kind: `lustre`, `existing_lustre`, `checkpoints` or `existing_checkpoints`, as in the file.
+        kind: `lustre`, `existing_lustre`, `openzfs`, `efs`, `checkpoints` or `existing_checkpoints`, as in the file.
         stack_name: Its stack; None of an existing store.
         resource_id: Id of an existing file system; None of others.
-        lustre: A file system that is made here, None for other stores.
+        lustre: A Lustre file system that is made here, None for other stores.
+        homes: A file system for home directories that is made here, None for other stores.
         efa: Whether it serves clients over EFA; None of buckets.
         checkpoints: Buckets, None of file systems.
         readers: Fleets that mount a file system.
@@ -822,6 +848,7 @@ class StorePlan:
     stack_name: str | None
     resource_id: str | None
     lustre: LustrePlan | None
+    homes: HomesPlan | None
     efa: bool | None
     checkpoints: CheckpointsPlan | None
     readers: tuple[ReaderPlan, ...]

@@ -16,6 +16,7 @@ from .model import (
     CheckpointsPlan,
     ClusterPlan,
     FleetReport,
+    HomesPlan,
     ImagePlan,
     KubernetesPlan,
     LoadBalancerPlan,
@@ -414,6 +415,8 @@ def _slices(gpu: MigGpuSlices, memory_slices: int) -> str:
 _KINDS = {
     "lustre": "FSx for Lustre",
     "existing_lustre": "existing FSx for Lustre",
+    "openzfs": "FSx for OpenZFS",
+    "efs": "Amazon EFS",
     "checkpoints": "buckets for checkpoints",
     "existing_checkpoints": "existing buckets for checkpoints",
 }
@@ -430,6 +433,8 @@ def _store_rows(store: StorePlan, notes: Footnotes) -> Iterator[Row]:
         yield Row("id", [f"{store.resource_id}, {'with' if store.efa else 'without'} EFA"])
     if store.lustre is not None:
         yield from _lustre(store.lustre)
+    if store.homes is not None:
+        yield Row("file system", [", ".join(_homes(store.homes))])
     for reader in store.readers:
         yield Row("read by", list(_reader(reader)))
     if store.checkpoints is not None:
@@ -464,6 +469,21 @@ def _lustre(lustre: LustrePlan) -> Iterator[Row]:
             if changes
         ]
         yield Row("linked", [f"{link.path} = {link.s3_uri}; {'; '.join(ways) or 'nothing by itself'}"])
+
+
+def _homes(homes: HomesPlan) -> Iterator[str]:
+    if homes.storage_capacity_gib is not None and homes.throughput_mb_per_s is not None:
+        yield f"{number(homes.storage_capacity_gib)} GiB, {homes.deployment_type}"
+        yield f"{number(homes.throughput_mb_per_s)} MB/s in all"
+        yield f"{homes.compression} compression" if homes.compression != "NONE" else "not compressed"
+        yield count(homes.quotas, "quota") if homes.quotas else "no quotas"
+        days = homes.backup_retention_days
+        yield f"backups for {count(days, 'day')}" if days else "no backups"
+        return
+    rate = homes.provisioned_mib_per_s
+    yield "elastic size" + (f", {number(rate)} MiB/s provisioned" if rate else f", {homes.throughput_mode} throughput")
+    yield "no quotas"
+    yield "backups by AWS Backup" if homes.aws_backup else "no backups"
 
 
 def _reader(reader: ReaderPlan) -> Iterator[str]:

@@ -119,6 +119,8 @@ def _inside(plan: ClusterPlan, subnet: SubnetUse) -> Iterator[Box]:
     for store in plan.stores:
         if store.lustre and store.lustre.subnet == subnet.key:
             yield _lustre(store)
+        elif store.homes and store.homes.subnet == subnet.key:
+            yield _homes(store.name, store.homes)
     for use in subnet.uses:
         if use.kind == "nat-gateway":
             yield _small("nat-gateway", "balancer", "NAT gateway", "for all private subnets, outbound only")
@@ -234,6 +236,17 @@ def _lustre(store: StorePlan) -> Box:
     return _store_box(_store_key(store.name), store.name, lines)
 
 
+def _homes(name: str, homes: HomesPlan) -> Box:
+    if homes.storage_capacity_gib is None or homes.throughput_mb_per_s is None:
+        lines = ["Amazon EFS, elastic", "NFS over TCP"]
+    else:
+        lines = [
+            f"FSx for OpenZFS, {number(homes.storage_capacity_gib)} GiB",
+            f"{number(homes.throughput_mb_per_s)} MB/s, NFS over TCP",
+        ]
+    return _store_box(_store_key(name), name, lines)
+
+
 # What is outside of the zones: clients and load balancers above, stores and the internet below.
 
 
@@ -278,7 +291,7 @@ def _stores_outside(plan: ClusterPlan) -> Iterator[Box]:
                 buckets.append(f"S3 Express One Zone in {store.checkpoints.express_zone_id}")
             users = f"checkpoints of {', '.join(store.users)}" if store.users else "checkpoints"
             yield _store_box(_store_key(store.name), store.name, [users, *buckets])
-        else:
+        elif store.homes is None:
             words = f"existing file system {store.resource_id or ''}".strip()
             yield _store_box(_store_key(store.name), store.name, [words])
     for uri, names in _weights(plan).items():

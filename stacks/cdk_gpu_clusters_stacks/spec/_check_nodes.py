@@ -17,7 +17,7 @@ from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject
-from cdk_gpu_clusters.node.storage import LustreMount, check_read_only, check_storage, checkpoint_environment
+from cdk_gpu_clusters.node.storage import LustreMount, NfsMount, check_read_only, check_storage, checkpoint_environment
 from cdk_gpu_clusters.node.user_data import check_user_data_size, render_user_data
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
@@ -38,6 +38,7 @@ from cdk_gpu_clusters.rules.fleet import (
     check_emails,
     check_root_volume,
 )
+from cdk_gpu_clusters.rules.homes import check_home_client
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
@@ -51,7 +52,15 @@ from ._document import Fault, Key, faults_at, under
 from ._parts import parts_of
 from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NO_LOCAL_DISKS, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
 from .capacity import NewReservation, ReservationGroup, UltraServerBlock, block_sizes
-from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
+from .data import (
+    FILE_SYSTEMS,
+    CheckpointsSpec,
+    ExistingCheckpointsSpec,
+    ExistingLustreSpec,
+    LustreSpec,
+    home_storage,
+    serves_efa,
+)
 from .fleet import FleetSpec, ImageByOs, NodesSpec, read_script
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
@@ -286,7 +295,7 @@ def check_mounted_stores(fleet: PlannedFleet) -> list[Fault]:
         for point, name in fleet.spec.mounts.items()
         for fault in faults_at(
             (*fleet.key, "mounts", point),
-            check_store_name(name, stores, (LustreSpec, ExistingLustreSpec), "lustre"),
+            check_store_name(name, stores, FILE_SYSTEMS, "lustre"),
         )
     ]
 
@@ -298,14 +307,20 @@ def check_mounts(view: PlannedFleet) -> list[Fault]:
         return unknown
     key = (*view.key, "mounts")
     faults: list[Fault] = []
-    mounts = [LustreMount(mount_point=point, dns_name="d", mount_name="m") for point in view.spec.mounts]
+    stores = view.parts.stores or {}
+    mounts = [
+        LustreMount(mount_point=point, dns_name="d", mount_name="m")
+        if home_storage(stores.get(name)) is None
+        else NfsMount(mount_point=point, dns_name="d", export_path="/")
+        for point, name in view.spec.mounts.items()
+    ]
     for finding in check_storage(mounts, view.scratch):
         point = finding.path.removeprefix("mounts[").removesuffix("]")
         fix = finding.fix or "write a directory such as /fsx"
         where = (*key, point) if point in view.spec.mounts else key
         faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
     for point, name in view.spec.mounts.items():
-        faults += faults_at((*key, point), _check_client(view, (view.parts.stores or {}).get(name)))
+        faults += faults_at((*key, point), _check_client(view, stores.get(name)))
     return faults
 
 
@@ -313,6 +328,11 @@ def _check_client(view: PlannedFleet, store: Any) -> list[Finding]:
     version: str | None
     network = view.parts.network
     zone = None if network is None else network.availability_zone
+    homes = home_storage(store)
+    # A name and an id cannot be compared: which is which differs between accounts.
+    alike = [one for one in view.zones if zone is not None and is_zone_id(one) == is_zone_id(zone)]
+    if homes is not None:
+        return check_home_client(homes.service, zones=alike, file_system_zones=[] if zone is None else [zone])
     if isinstance(store, LustreSpec):
         version = store.lustre.lustre_version
     elif isinstance(store, ExistingLustreSpec):

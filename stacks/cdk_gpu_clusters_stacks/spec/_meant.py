@@ -65,6 +65,8 @@ EXAMPLES = {
     "tags": "{project: llama}",
     "data": "{corpus: {lustre: {storage_capacity_gib: 1200, throughput_mb_per_s_per_tib: 125}}}",
     "lustre": "{storage_capacity_gib: 1200, throughput_mb_per_s_per_tib: 125}",
+    "openzfs": "{storage_capacity_gib: 1024}",
+    "efs": "{}",
     "checkpoints": "{}",
     "environment": "{NCCL_DEBUG: INFO}",
     "mounts": "{/fsx: corpus}",

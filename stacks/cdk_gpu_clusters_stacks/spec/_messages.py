@@ -253,6 +253,8 @@ FORMS = {
     "data": (
         Form("lustre", "{lustre: {storage_capacity_gib: …}}"),
         Form("existing_lustre", "{existing_lustre: {file_system_id: fs-…}}", "fs-"),
+        Form("openzfs", "{openzfs: {storage_capacity_gib: …}}"),
+        Form("efs", "{efs: {}}"),
         Form("checkpoints", "{checkpoints: {}}"),
         Form("existing_checkpoints", "{existing_checkpoints: {bucket_name: …}}"),
     ),

@@ -36,6 +36,9 @@ class Resource(Enum):
     FLOW_LOG = auto()
 
     FILE_SYSTEM = auto()
+    #: File systems of home directories.
+    OPENZFS = auto()
+    EFS = auto()
     S3_LINK = auto()
     BUCKET = auto()
     DIRECTORY_BUCKET = auto()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from cdk_gpu_clusters.catalogue.homes import nfs_export, nfs_options
 from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.fleet.node import NodeRequest
@@ -21,7 +22,7 @@ from cdk_gpu_clusters.fleet.request import (
 )
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
-from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, ScratchSettings
+from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters.rules.mig import MigLayout
@@ -35,7 +36,7 @@ from cdk_gpu_clusters.rules.model_servers import (
 
 from ._parts import FleetPart, SpecParts, parts_of
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
-from .data import serves_efa
+from .data import StoreSpec, home_storage, serves_efa
 from .fleet import FleetSpec, ImageByOs
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
@@ -174,6 +175,24 @@ class PlannedFleet(FleetPart):
             cache_path=server.cache_path or "",
         )
 
+    def _mount(self, point: str, store: StoreSpec | None, dns_name: str, mount_name: str) -> Mount:
+        is_read_only, homes = point in self.spec.read_only_mounts, home_storage(store)
+        if homes is None:
+            return LustreMount(
+                mount_point=point,
+                dns_name=dns_name,
+                mount_name=mount_name,
+                efa=bool(serves_efa(store)),
+                read_only=is_read_only,
+            )
+        return NfsMount(
+            mount_point=point,
+            dns_name=dns_name,
+            export_path=nfs_export(homes.service),
+            options=nfs_options(homes.service),
+            read_only=is_read_only,
+        )
+
     def node_request(self, *, dns_name: str = "", mount_name: str = "") -> NodeRequest:
         """What the file requests of a node.
 
@@ -187,14 +206,7 @@ class PlannedFleet(FleetPart):
             watch=spec.watch.settings,
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
             mounts=tuple(
-                LustreMount(
-                    mount_point=point,
-                    dns_name=dns_name,
-                    mount_name=mount_name,
-                    efa=bool(serves_efa(stores.get(name))),
-                    read_only=point in spec.read_only_mounts,
-                )
-                for point, name in spec.mounts.items()
+                self._mount(point, stores.get(name), dns_name, mount_name) for point, name in spec.mounts.items()
             ),
             scratch=self.scratch_plan[0],
             node_config=self.node_group.node_config if self.profile.has_node_group else None,

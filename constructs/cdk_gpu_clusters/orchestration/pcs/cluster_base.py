@@ -114,9 +114,7 @@ class IPcsCluster(ClusterConstruct):
 
     @cached_property
     def _connections(self) -> ec2.Connections:
-        return ec2.Connections(
-            security_groups=list(self.security_groups), default_port=ec2.Port.tcp(SLURMCTLD_PORT)
-        )
+        return ec2.Connections(security_groups=list(self.security_groups), default_port=ec2.Port.tcp(SLURMCTLD_PORT))
 
     @property
     def auth_key_secret_name(self) -> str:
@@ -269,5 +267,3 @@ class IPcsCluster(ClusterConstruct):
         """
         self._node_count += node_count
         return [] if self.size is None else check_cluster_size(self.size.value, self._node_count)
-
-

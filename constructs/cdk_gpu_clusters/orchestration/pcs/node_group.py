@@ -417,9 +417,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
         if not raises_alarms:
             return {**machine, **shared}
         missing = (
-            missing_nodes_alarm(
-                self.cfn_compute_node_group.ref, ready_timeout_seconds=plan.ready_timeout_seconds
-            )
+            missing_nodes_alarm(self.cfn_compute_node_group.ref, ready_timeout_seconds=plan.ready_timeout_seconds)
             if plan.keeps_size
             else {}
         )
