@@ -96,6 +96,11 @@ class OrchestratorProfile:
         return self.agent == "eks"
 
     @property
+    def joins_slurm(self) -> bool:
+        """Whether the nodes join a cluster of AWS PCS, and work comes to them as jobs of Slurm."""
+        return self.group is GroupKind.COMPUTE_NODE_GROUP
+
+    @property
     def has_node_group(self) -> bool:
         """Whether the nodes are a managed node group of Amazon EKS."""
         return self.group is GroupKind.NODE_GROUP

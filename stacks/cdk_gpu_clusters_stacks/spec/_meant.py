@@ -18,6 +18,7 @@ from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ClusterSpec, TrainingSpec
 from .network import NewNetwork
+from .pcs import LoginNodesSpec, PcsSpec
 
 #: Key of the file that holds fleets -> their model.
 FLEET_KINDS: Mapping[str, type[FleetSpec | InferenceFleetSpec]] = {
@@ -80,6 +81,11 @@ EXAMPLES = {
     "weights": "{s3_uri: s3://my-models/chat}",
     "load_balancer": "{clients: [10.0.0.0/16]}",
     "eks": '{kubernetes_version: "1.34"}',
+    "pcs": '{size: small, slurm_version: "26.05"}',
+    "accounting": "{keep_days: 365}",
+    "login": "{nodes: 1, mounts: {/home: home}}",
+    "queues": "{train: {fleets: [trainers]}}",
+    "slurm_settings": "{SchedulerParameters: bf_continue}",
     "system_nodes": "{instance_type: m7i.large, nodes: 2}",
     "software": "{apply: true}",
     "object_lock": "{mode: governance, days: 7}",
@@ -161,6 +167,8 @@ def _homes() -> dict[str, list[str]]:
         ("load_balancer", LoadBalancerSpec),
         ("network", NewNetwork),
         ("eks", EksSpec),
+        ("pcs", PcsSpec),
+        ("login", LoginNodesSpec),
     ]
     for place, model in places:
         for field in model.model_fields:

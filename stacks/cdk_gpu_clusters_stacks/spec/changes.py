@@ -52,6 +52,11 @@ class Resource(Enum):
     SYSTEM_TEMPLATE = auto()
     SOFTWARE = auto()
 
+    #: The cluster of AWS PCS, and what is in it beside the fleets.
+    SLURM_CLUSTER = auto()
+    LOGIN_NODES = auto()
+    QUEUE = auto()
+
     RESERVATION = auto()
     RESERVED_PLACEMENT = auto()
 
@@ -59,10 +64,12 @@ class Resource(Enum):
     FLEET = auto()
     EC2_TEMPLATE = auto()
     EKS_TEMPLATE = auto()
+    PCS_TEMPLATE = auto()
     AUTO_SCALING_GROUP = auto()
     NODE_GROUP = auto()
     #: What EKS cannot change of a node group: with another one it is another node group.
     NODE_GROUP_IDENTITY = auto()
+    COMPUTE_NODE_GROUP = auto()
     NODE_ROLE = auto()
     PLACEMENT_GROUP = auto()
     #: What grows a fleet when its block is delivered, and drains it before the end.
@@ -83,8 +90,8 @@ class Resource(Enum):
     ACCESS_LOGS = auto()
 
 
-#: The launch template of a fleet under either orchestrator.
-TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE)
+#: The launch template of a fleet under any orchestrator.
+TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE, Resource.PCS_TEMPLATE)
 
 
 @dataclass(frozen=True, slots=True)

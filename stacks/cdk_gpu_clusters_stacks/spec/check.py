@@ -30,6 +30,7 @@ from ._check_nodes import (
     check_training_values,
     check_volume,
 )
+from ._check_pcs import check_compute_nodes, check_pcs
 from ._check_values import check_tags
 from ._document import Fault, Key, dotted, faults_at
 from ._parts import FleetPart, SpecParts, parts_of
@@ -82,6 +83,7 @@ def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
             fleets.append(fleet)
             faults += check_fleet_nodes(fleet)
     faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
+    faults += check_pcs(parts, fleets)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
         faults += check_service_network(parts.network, fleets)
@@ -146,6 +148,7 @@ _OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
     (frozenset(), check_capacity),
     (frozenset({"capacity"}), check_group_region),
     (frozenset({"capacity", "update"}), check_node_group),
+    (COUNTS | {"capacity", "mig"}, check_compute_nodes),
     (frozenset({"image"}), check_machine_image),
     (frozenset(), check_devices),
     (frozenset(), check_mig),

@@ -9,7 +9,6 @@ from pydantic import Field, StringConstraints
 from ._base import AsTuple, Name, SpecModel, Text
 from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
 from .data import SecurityGroupId
-from .fleet import MountPoint
 from .network import Cidr
 
 SlurmVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]{2}\.[0-9]{2}$")]
@@ -37,7 +36,7 @@ class LoginNodesSpec(SpecModel):
     instance_type: Annotated[Text, replaces(Resource.LOGIN_NODES)] = Field(
         default="m7i.large", description="EC2 instance type, without accelerators."
     )
-    mounts: Annotated[dict[MountPoint, Name], updates(Resource.LOGIN_NODES)] = Field(
+    mounts: Annotated[dict[Text, Name], updates(Resource.LOGIN_NODES)] = Field(
         default={},
         description="Mount point -> store of `data`. Mount the same home directories as on the fleets.",
         examples=[{"/home": "home"}],

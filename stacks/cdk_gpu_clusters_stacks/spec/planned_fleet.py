@@ -7,7 +7,13 @@ from functools import cached_property, lru_cache
 
 from cdk_gpu_clusters.catalogue.homes import nfs_export, nfs_options
 from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.fleet.compute_node_group import (
+    ComputeNodeGroupPlan,
+    ComputeNodeGroupRequest,
+    plan_compute_node_group,
+)
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic, plan_fleet
@@ -105,6 +111,25 @@ class PlannedFleet(FleetPart):
         return plan_node_group(
             self.plan, NodeGroupRequest(name=self.name, labels={FLEET_LABEL: self.name}, rolls=rolls)
         )
+
+    @cached_property
+    def compute_node_group(self) -> ComputeNodeGroupPlan:
+        """What AWS PCS adds to it.
+
+        Raises:
+            ConfigError: If its type is unknown.
+        """
+        return plan_compute_node_group(
+            self.plan, ComputeNodeGroupRequest(key=self.name, slurm_version=self.slurm_version)
+        )
+
+    @property
+    def slurm_version(self) -> str:
+        """Version of Slurm of the cluster that it joins."""
+        pcs = self.parts.pcs
+        if pcs is None:
+            return DEFAULT_SLURM_VERSION
+        return pcs.existing.slurm_version if pcs.existing else pcs.slurm_version or DEFAULT_SLURM_VERSION
 
     @property
     def surge_nodes(self) -> int:
@@ -211,6 +236,7 @@ class PlannedFleet(FleetPart):
             scratch=self.scratch_plan[0],
             node_config=self.node_group.node_config if self.profile.has_node_group else None,
             metadata_users=("*",) if self.profile.has_node_group else users,
+            slurm_version=self.slurm_version if self.profile.joins_slurm else None,
         )
 
 
