@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from . import fleets, node_groups, nodes
 from .clock import format_time
 from .faults import Fault, Refused
+from .models.home_file_systems import OPENZFS_REPLACING, is_openzfs
 from .models.load_balancing import settings_after
 from .models.lustre import REPLACING, configuration
 from .schemas import ResourceSchema, resource_schema
@@ -49,6 +50,8 @@ _PREFIXES: Mapping[str, str] = {
     "AWS::EC2::SecurityGroupIngress": "sgr-",
     "AWS::FSx::DataRepositoryAssociation": "dra-",
     "AWS::FSx::FileSystem": "fs-",
+    "AWS::EFS::FileSystem": "fs-",
+    "AWS::EFS::MountTarget": "fsmt-",
 }
 _REF: Mapping[str, str] = {"AWS::EC2::EIP": "PublicIp"}
 
@@ -107,7 +110,7 @@ def replaces(type_name: str, old: Json, new: Json) -> bool:
 
 def may_replace(type_name: str, name: str) -> bool:
     """Whether a change of a property replaces the resource under conditions that its schema does not name."""
-    return type_name == Type.FILE_SYSTEM and name in ("LustreConfiguration", *REPLACING)
+    return type_name == Type.FILE_SYSTEM and name in ("LustreConfiguration", "OpenZFSConfiguration", *REPLACING)
 
 
 def _changed_inside(type_name: str, old: Json, new: Json) -> list[str]:
@@ -116,6 +119,9 @@ def _changed_inside(type_name: str, old: Json, new: Json) -> list[str]:
         schema = resource_schema(type_name)
         paths = schema.create_only if schema else ()
         return [path for path in paths if "." in path and _inside(old, path) != _inside(new, path)]
+    if is_openzfs(new):
+        before, after = (one.get("OpenZFSConfiguration", {}) for one in (old, new))
+        return sorted(name for name in OPENZFS_REPLACING if before.get(name) != after.get(name))
     before, after = {**old, **configuration(old)}, {**new, **configuration(new)}
     return sorted(name for name in REPLACING if before.get(name) != after.get(name))
 
@@ -310,6 +316,10 @@ def special_attributes(type_name: str, birth: Birth) -> Json:
     return special(birth) if special else {}
 
 
+def _efs(birth: Birth) -> Json:
+    return {"Arn": birth.world.arn("elasticfilesystem", f"file-system/{birth.identifier}")}
+
+
 def _file_system(birth: Birth) -> Json:
     scratch_1 = birth.given.get("LustreConfiguration", {}).get("DeploymentType") == "SCRATCH_1"
     return {
@@ -425,6 +435,7 @@ _SPECIAL: Mapping[str, Callable[[Birth], Json]] = {
     Type.CLUSTER: _cluster,
     Type.DATA_REPOSITORY: _data_repository,
     Type.DIRECTORY_BUCKET: _directory_bucket,
+    Type.EFS: _efs,
     Type.FILE_SYSTEM: _file_system,
     Type.LISTENER: _listener,
     Type.LISTENER_RULE: _listener_rule,

@@ -136,6 +136,8 @@ class Type(StrEnum):
     STATE_MACHINE = "AWS::StepFunctions::StateMachine"
     FILE_SYSTEM = "AWS::FSx::FileSystem"
     DATA_REPOSITORY = "AWS::FSx::DataRepositoryAssociation"
+    EFS = "AWS::EFS::FileSystem"
+    MOUNT_TARGET = "AWS::EFS::MountTarget"
     LOAD_BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
     LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
     LISTENER_RULE = "AWS::ElasticLoadBalancingV2::ListenerRule"

@@ -222,7 +222,6 @@ class HomeStack(DataStack):
     ) -> None:
         super().__init__(scope, construct_id, env=env)
         subnet_id = options.subnet_id or place.subnet_ids(self)[0]
-        is_openzfs = isinstance(options, OpenZfsOptions)
         self.store = HomeStore(
             self,
             "Store",
@@ -230,7 +229,9 @@ class HomeStack(DataStack):
             subnets=[import_subnet(self, "Subnet", subnet_id, place.availability_zone)],
             storage=options.homes,
             encryption_key=given_key(self, options.encryption_key_arn),
-            weekly_maintenance_start_time=options.weekly_maintenance_start_time if is_openzfs else None,
+            weekly_maintenance_start_time=options.weekly_maintenance_start_time
+            if isinstance(options, OpenZfsOptions)
+            else None,
         )
         publish(self, "FileSystemId", self.store.file_system_id, description="The file system")
         publish(self, "DnsName", self.store.dns_name, description="Name to mount")

@@ -17,6 +17,7 @@ from ..world import Json, Type, World
 # Types with network interfaces of their own, and their properties with subnets and security groups.
 _HOLDERS = (
     (Type.FILE_SYSTEM, "SubnetIds", "SecurityGroupIds"),
+    (Type.MOUNT_TARGET, "SubnetId", "SecurityGroups"),
     (Type.LOAD_BALANCER, "Subnets", "SecurityGroups"),
     ("AWS::EC2::VPCEndpoint", "SubnetIds", "SecurityGroupIds"),
     ("AWS::EC2::NatGateway", "SubnetId", ""),

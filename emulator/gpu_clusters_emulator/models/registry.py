@@ -16,6 +16,7 @@ from . import (
     buckets,
     eks_clusters,
     eks_node_groups,
+    home_file_systems,
     launch_templates,
     load_balancing,
     lustre,
@@ -26,6 +27,22 @@ from . import (
 Check = Callable[[Json, World], Iterator[Fault]]
 ChangeCheck = Callable[[str, Json, Json, World], Iterator[Fault]]
 DeletionCheck = Callable[[str, World], Iterator[Fault]]
+
+
+
+def _file_system_faults(properties: Json, world: World) -> Iterator[Fault]:
+    """Of the types of FSx that are emulated; of the others only the schema is checked."""
+    yield from lustre.file_system_faults(properties, world)
+    if home_file_systems.is_openzfs(properties):
+        yield from home_file_systems.openzfs_faults(properties, world)
+
+
+def _file_system_change_faults(physical_id: str, old: Json, new: Json, world: World) -> Iterator[Fault]:
+    if home_file_systems.is_openzfs(new):
+        yield from home_file_systems.openzfs_change_faults(old, new)
+    else:
+        yield from lustre.change_faults(physical_id, old, new, world)
+
 
 _CREATION: Mapping[str, Check] = {
     "AWS::AutoScaling::AutoScalingGroup": auto_scaling.group_faults,
@@ -40,6 +57,8 @@ _CREATION: Mapping[str, Check] = {
     "AWS::EC2::SecurityGroupIngress": networks.rule_faults,
     "AWS::EC2::Subnet": networks.subnet_range_faults,
     "AWS::EC2::VPC": networks.vpc_range_faults,
+    "AWS::EFS::FileSystem": home_file_systems.efs_faults,
+    "AWS::EFS::MountTarget": home_file_systems.mount_target_faults,
     "AWS::EKS::AccessEntry": eks_clusters.access_entry_faults,
     "AWS::EKS::Addon": eks_clusters.add_on_faults,
     "AWS::EKS::Cluster": eks_clusters.cluster_faults,
@@ -51,7 +70,7 @@ _CREATION: Mapping[str, Check] = {
     "AWS::ElasticLoadBalancingV2::TargetGroup": load_balancing.target_group_faults,
     "AWS::Events::Rule": automation.rule_faults,
     "AWS::FSx::DataRepositoryAssociation": lustre.data_repository_faults,
-    "AWS::FSx::FileSystem": lustre.file_system_faults,
+    "AWS::FSx::FileSystem": _file_system_faults,
     "AWS::S3Express::BucketPolicy": buckets.directory_bucket_policy_faults,
     "AWS::S3Express::DirectoryBucket": buckets.directory_bucket_faults,
     "AWS::StepFunctions::StateMachine": automation.state_machine_faults,
@@ -78,13 +97,14 @@ _CALLS: Mapping[str, tuple[str, str]] = {
 _CHANGE: Mapping[str, ChangeCheck] = {
     "AWS::EKS::Cluster": eks_clusters.cluster_change_faults,
     "AWS::EKS::Nodegroup": eks_node_groups.node_group_change_faults,
-    "AWS::FSx::FileSystem": lustre.change_faults,
+    "AWS::FSx::FileSystem": _file_system_change_faults,
 }
 _DELETION: Mapping[str, tuple[DeletionCheck, ...]] = {
     "AWS::CertificateManager::Certificate": (load_balancing.certificate_deletion_faults,),
     "AWS::EC2::PlacementGroup": (reservations.placement_group_deletion_faults,),
     "AWS::EC2::SecurityGroup": (networks.security_group_deletion_faults, networks.group_deletion_faults),
     "AWS::EC2::Subnet": (networks.subnet_deletion_faults,),
+    "AWS::EFS::FileSystem": (home_file_systems.efs_deletion_faults,),
     "AWS::EKS::Cluster": (eks_clusters.cluster_deletion_faults,),
     "AWS::ElasticLoadBalancingV2::LoadBalancer": (load_balancing.load_balancer_deletion_faults,),
     "AWS::ElasticLoadBalancingV2::TargetGroup": (load_balancing.target_group_deletion_faults,),

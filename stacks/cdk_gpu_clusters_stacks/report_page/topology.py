@@ -8,7 +8,7 @@ from math import ceil
 
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan
-from cdk_gpu_clusters_stacks.plan.model import FleetReport, KubernetesPlan, StorePlan, SubnetUse
+from cdk_gpu_clusters_stacks.plan.model import FleetReport, HomesPlan, KubernetesPlan, StorePlan, SubnetUse
 from cdk_gpu_clusters_stacks.plan.text import api_server_words, software_words, support_words
 
 from .boxes import Box, Direction, Margins, Text, filled_up, gbps, group, nodes_text, number
