@@ -32,6 +32,7 @@ from cdk_gpu_clusters_stacks.data import (
     MOUNTED,
     CheckpointStack,
     ExistingCheckpoints,
+    MountedStore,
     Reached,
     Store,
 )
@@ -96,6 +97,11 @@ class TrainingOptions(TypedDict):
     environment: Mapping[str, str]
 
 
+def mounted_stores(mounts: Mapping[str, str], stores: Mapping[str, Store]) -> dict[str, MountedStore]:
+    """The file systems of mounts, by mount point."""
+    return {point: store for point, name in mounts.items() if isinstance(store := stores[name], MOUNTED)}
+
+
 class NodesStack(cdk.Stack):
     """The stack of a fleet, named after its key in the cluster file, with what all kinds of fleets have.
 
@@ -128,9 +134,7 @@ class NodesStack(cdk.Stack):
         )
         self._planned, self._place, self._capacity, self._fabric = fleet, site.place, capacity, fabric
         self.here = site.place.import_into(self)
-        mounted = {
-            point: store for point, name in fleet.spec.mounts.items() if isinstance(store := site.stores[name], MOUNTED)
-        }
+        mounted = mounted_stores(fleet.spec.mounts, site.stores)
         self._file_systems = {store: store.import_into(self) for store in dict.fromkeys(mounted.values())}
         self._mounts = {point: self._file_systems[store] for point, store in mounted.items()}
         self._buckets = None
@@ -192,7 +196,8 @@ class NodesStack(cdk.Stack):
         volume = self._planned.spec.root_volume
         arn = volume.encryption_key_arn
         return RootVolume(
-            **volume.model_dump(exclude_none=True, exclude={"encryption_key_arn"}),
+            size_gib=self._planned.root_volume_gib,
+            **volume.model_dump(exclude_none=True, exclude={"encryption_key_arn", "size_gib"}),
             encryption_key=None if arn is None else kms.Key.from_key_arn(self, "RootVolumeKey", arn),
         )
 

@@ -14,7 +14,8 @@ from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, LifecycleStage
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.gres import GresMode, GresPlan, plan_gres
-from cdk_gpu_clusters.rules.pcs import LifecycleScriptFacts, check_compute_node_group, check_lifecycle_scripts
+from cdk_gpu_clusters.rules.pcs import check_compute_node_group
+from cdk_gpu_clusters.rules.pcs_scripts import LifecycleScriptFacts, check_lifecycle_scripts
 
 _GUIDE = "AWS PCS user guide"
 

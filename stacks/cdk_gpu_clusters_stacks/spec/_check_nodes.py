@@ -32,7 +32,6 @@ from cdk_gpu_clusters.rules.capacity_checks import (
 )
 from cdk_gpu_clusters.rules.fleet import (
     DEFAULT_IOPS,
-    DEFAULT_SIZE_GIB,
     DEFAULT_THROUGHPUT_MIB_PER_S,
     check_alarms,
     check_emails,
@@ -61,7 +60,7 @@ from .data import (
     home_storage,
     serves_efa,
 )
-from .fleet import FleetSpec, ImageByOs, NodesSpec, read_script
+from .fleet import FleetSpec, ImageByOs, read_script
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .planned_fleet import PlannedFleet
@@ -69,8 +68,9 @@ from .planned_fleet import PlannedFleet
 # Number of nodes, and their root volume.
 
 
-def check_number(key: Key, spec: NodesSpec) -> list[Fault]:
+def check_number(fleet: PlannedFleet) -> list[Fault]:
     """Find a number of nodes that is missing, given twice, or no range."""
+    key, spec = fleet.key, fleet.spec
     both = spec.nodes is not None and (spec.min_nodes is not None or spec.max_nodes is not None)
     if both or (spec.nodes is None and None in (spec.min_nodes, spec.max_nodes)):
         given = [name for name in ("nodes", "min_nodes", "max_nodes") if getattr(spec, name) is not None]
@@ -93,11 +93,11 @@ def check_number(key: Key, spec: NodesSpec) -> list[Fault]:
     return []
 
 
-def check_volume(key: Key, spec: NodesSpec) -> list[Fault]:
+def check_volume(fleet: PlannedFleet) -> list[Fault]:
     """Find a root volume that EC2 refuses."""
-    volume = spec.root_volume
+    key, volume = fleet.key, fleet.spec.root_volume
     findings = check_root_volume(
-        size_gib=volume.size_gib or DEFAULT_SIZE_GIB,
+        size_gib=fleet.root_volume_gib,
         iops=volume.iops or DEFAULT_IOPS,
         throughput_mib_per_s=volume.throughput_mib_per_s or DEFAULT_THROUGHPUT_MIB_PER_S,
     )

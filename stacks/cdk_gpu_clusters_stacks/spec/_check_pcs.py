@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type
+from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.rules.pcs import check_feature, check_pcs_cluster, check_queue
@@ -128,7 +128,7 @@ def _check_login(login: LoginNodesSpec, parts: SpecParts) -> Iterator[Fault]:
         if accelerator is not None:
             finding = PCS_LOGIN.finding(
                 cause="nobody computes on a login node",
-                got=f"{login.instance_type}, with {'GPUs' if accelerator.kind is AcceleratorKind.GPU else 'Neuron devices'}",
+                got=f"{login.instance_type}, with {accelerator.count} {accelerator.name}",
                 allowed="a type without accelerators",
                 fix="write instance_type: m7i.large; fleets hold the GPU nodes",
             )

@@ -81,9 +81,9 @@ class ClusterSpec(SpecModel):
     orchestrator: Annotated[Literal["ec2", "eks", "pcs"], updates(Resource.FLEET), makes(Resource.MORE_ENDPOINTS)] = (
         Field(
             default="ec2",
-            description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM. "
-            "`eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node groups of AWS PCS, jobs by "
-            "Slurm.",
+            description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
+            "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
+            "groups of AWS PCS, jobs by Slurm.",
         )
     )
     eks: Annotated[EksSpec, NO_CHANGE] = Field(

@@ -86,8 +86,8 @@ class PcsSpec(SpecModel):
     )
     size: Annotated[Literal["small", "medium", "large"], replaces(Resource.SLURM_CLUSTER)] = Field(
         default="small",
-        description="Most nodes and jobs: `small` 32 and 256, `medium` 512 and 8,192, `large` 2,048 and 16,384. It never "
-        "changes: another size is another cluster.",
+        description="Most nodes and jobs: `small` 32 and 256, `medium` 512 and 8,192, `large` 2,048 and 16,384. "
+        "Another size is another cluster.",
     )
     slurm_version: Annotated[SlurmVersion | None, updates(Resource.SLURM_CLUSTER, Resource.COMPUTE_NODE_GROUP)] = Field(
         default=None,

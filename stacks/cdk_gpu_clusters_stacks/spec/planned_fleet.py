@@ -132,6 +132,11 @@ class PlannedFleet(FleetPart):
         return pcs.existing.slurm_version if pcs.existing else pcs.slurm_version or DEFAULT_SLURM_VERSION
 
     @property
+    def root_volume_gib(self) -> int:
+        """Size of the root volume of a node."""
+        return self.spec.root_volume.size_gib or self.profile.root_volume_gib
+
+    @property
     def surge_nodes(self) -> int:
         """How many nodes a deployment may add for the time of an update."""
         return self.node_group.surge_nodes if self.profile.has_node_group and self.node_group.request.rolls else 0

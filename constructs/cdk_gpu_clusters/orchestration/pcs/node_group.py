@@ -71,9 +71,6 @@ REPLACED_WHEN_IDLE = define_rule(
     "AWS PCS replaces the nodes of a changed group when their jobs have ended",
     source='AWS PCS user guide, "Updating an AWS PCS compute node group"',
 )
-#: awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/docs/OPERATIONS.md: the 75 GiB of the image are too
-#: small for container images.
-DEFAULT_ROOT_VOLUME_GIB = 300
 # EC2 user guide, "Use allocation strategies": the one that EC2 recommends for most.
 _SPOT_STRATEGY = "price-capacity-optimized"
 # What a boot has fetched stays on the node: a reboot needs no network.
@@ -215,7 +212,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, PcsNodeGroupProps)
-        options.setdefault("root_volume", RootVolume(size_gib=DEFAULT_ROOT_VOLUME_GIB))
+        options.setdefault("root_volume", RootVolume(size_gib=PCS.root_volume_gib))
         fleet = resolve_fleet(
             self,
             profile=PCS,

@@ -11,7 +11,6 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.images import OperatingSystem, root_device_name
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.fleet.profile import ImageChoice
-from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters_stacks.spec import ImageById, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
@@ -283,7 +282,7 @@ def _root_device(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
 )
 def _root_size(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     image = _image_of(fleet, inquiry)
-    given = fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB
+    given = fleet.root_volume_gib
     disks = {disk.get("DeviceName"): disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", ())}
     needed = disks.get(image.get("RootDeviceName"), {}).get("VolumeSize", 0)
     if needed > given:
