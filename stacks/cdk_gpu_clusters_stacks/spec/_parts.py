@@ -87,6 +87,11 @@ class SpecParts:
         """Whether a cluster of EKS is made, as far as its section is valid."""
         return self.profile.joins_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
 
+    @property
+    def makes_slurm(self) -> bool:
+        """Whether a Slurm cluster is made, as far as its section is valid."""
+        return self.profile.joins_slurm and not self.pcs_is_broken and (self.pcs is None or self.pcs.existing is None)
+
 
 def parts_of(spec: ClusterSpec) -> SpecParts:
     """All parts of a cluster."""

@@ -132,6 +132,11 @@ class PlannedFleet(FleetPart):
         return pcs.existing.slurm_version if pcs.existing else pcs.slurm_version or DEFAULT_SLURM_VERSION
 
     @property
+    def update(self) -> str:
+        """What a changed launch template does to running nodes: `never` or `rolling`. AWS PCS always replaces them."""
+        return "rolling" if self.profile.joins_slurm else self.spec.update
+
+    @property
     def root_volume_gib(self) -> int:
         """Size of the root volume of a node."""
         return self.spec.root_volume.size_gib or self.profile.root_volume_gib
