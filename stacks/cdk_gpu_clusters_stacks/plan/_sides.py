@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
@@ -51,6 +52,11 @@ class FleetSide:
     def has_node_group(self) -> bool:
         """Whether its nodes are a managed node group of EKS."""
         return self.view.profile.has_node_group
+
+    @property
+    def has_compute_node_group(self) -> bool:
+        """Whether its nodes are a compute node group of AWS PCS."""
+        return self.view.profile.joins_slurm
 
     @property
     def stops_launches(self) -> bool:
@@ -109,6 +115,10 @@ def _of_cluster(cluster: ClusterSpec) -> Values:
     return {
         "eks.kubernetes_version": None if existing else kubernetes_version(cluster),
         "network": tuple(network.service_subnets.items()) if isinstance(network, ExistingNetwork) else (),
+        ("network", Resource.SLURM_CLUSTER): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
+        ("network", Resource.LOGIN_NODES): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
+        "pcs.slurm_version": None if cluster.pcs.existing else cluster.pcs.slurm_version or DEFAULT_SLURM_VERSION,
+        "pcs.queues": bool(cluster.pcs.queues),
     }
 
 
@@ -152,6 +162,7 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         "root_volume.iops": node.root_volume.iops,
         "root_volume.throughput_mib_per_s": node.root_volume.throughput_mib_per_s,
         "efa": node.network.efa_interface_count > 0,
+        ("mig", Resource.COMPUTE_NODE_GROUP): view.plan.mig and view.plan.mig.resources,
         ("efa", Resource.NODE_GROUP_IDENTITY): node.network.efa_interface_count,
         "interface_policy": node.network.policy,
         "fabric": plan.fabric,
@@ -206,11 +217,14 @@ def _of_size(side: FleetSide) -> Values:
     return {
         ("nodes", Resource.AUTO_SCALING_GROUP): (plan.nodes_at_deploy, plan.maximum_nodes),
         ("nodes", Resource.NODE_GROUP): (plan.minimum_nodes, plan.maximum_nodes),
+        ("nodes", Resource.COMPUTE_NODE_GROUP): (plan.minimum_nodes, plan.maximum_nodes),
         ("nodes", Resource.BLOCK_FOLLOWER): plan.maximum_nodes,
         ("nodes", Resource.RESERVATION): plan.maximum_nodes,
         ("capacity", Resource.EC2_TEMPLATE): bought,
         ("capacity", Resource.EKS_TEMPLATE): (bought, capacity.drains_at),
+        ("capacity", Resource.PCS_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.NODE_GROUP_IDENTITY): identity,
+        ("capacity", Resource.COMPUTE_NODE_GROUP): terms.kind,
         ("capacity", Resource.AUTO_SCALING_GROUP): capacity.terminates_before_launch,
         ("capacity", Resource.BLOCK_FOLLOWER): (
             capacity.kind,
@@ -264,6 +278,7 @@ def _subnets(cluster: ClusterSpec, side: FleetSide) -> Values:
     return {
         ("network", Resource.AUTO_SCALING_GROUP): nodes,
         ("network", Resource.NODE_GROUP): nodes,
+        ("network", Resource.COMPUTE_NODE_GROUP): nodes,
         ("network", Resource.LOAD_BALANCER): balancer and _named(cluster, balancer.subnets),
     }
 

@@ -56,6 +56,8 @@ class Resource(Enum):
     SLURM_CLUSTER = auto()
     LOGIN_NODES = auto()
     QUEUE = auto()
+    #: The queue of a single fleet, in its stack.
+    FLEET_QUEUE = auto()
 
     RESERVATION = auto()
     RESERVED_PLACEMENT = auto()

@@ -111,7 +111,14 @@ class ClusterSpec(SpecModel):
     )
     network: Annotated[
         NetworkSpec,
-        updates(Resource.AUTO_SCALING_GROUP, Resource.LOAD_BALANCER, Resource.CONTROL_PLANE, Resource.SOFTWARE),
+        updates(
+            Resource.AUTO_SCALING_GROUP,
+            Resource.LOAD_BALANCER,
+            Resource.CONTROL_PLANE,
+            Resource.SOFTWARE,
+            Resource.COMPUTE_NODE_GROUP,
+            Resource.LOGIN_NODES,
+        ),
         replaces(Resource.NODE_GROUP, Resource.SYSTEM_NODES, Resource.SLURM_CLUSTER, Resource.FILE_SYSTEM),
     ] = Field(description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`).")
     data: Annotated[dict[Name, StoreSpec], NO_CHANGE] = Field(

@@ -7,13 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from ._base import AsTuple, Name, SpecModel, Text
-from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
+from .changes import NO_CHANGE, Resource, makes, replaces, updates
 from .data import SecurityGroupId
 from .network import Cidr
 
 SlurmVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]{2}\.[0-9]{2}$")]
 ClusterId = Annotated[str, StringConstraints(pattern=r"^pcs_[a-zA-Z0-9]+$")]
 Settings = dict[Text, Text]
+
+
+#: What belongs to one cluster for its life.
+_MEMBERS = (Resource.COMPUTE_NODE_GROUP, Resource.FLEET_QUEUE, Resource.QUEUE, Resource.LOGIN_NODES)
 
 
 class AccountingSpec(SpecModel):
@@ -30,7 +34,7 @@ class AccountingSpec(SpecModel):
 class LoginNodesSpec(SpecModel):
     """The small nodes on which people submit jobs. They have no public address."""
 
-    nodes: Annotated[int, updates(Resource.LOGIN_NODES), makes(Resource.LOGIN_NODES)] = Field(
+    nodes: Annotated[int, updates(Resource.LOGIN_NODES)] = Field(
         default=1, ge=0, le=10, description="Number of login nodes; 0 makes none."
     )
     instance_type: Annotated[Text, replaces(Resource.LOGIN_NODES)] = Field(
@@ -67,9 +71,7 @@ class QueueSpec(SpecModel):
 class ExistingPcsSpec(SpecModel):
     """A cluster of AWS PCS that exists already. Nothing is looked up."""
 
-    cluster_id: Annotated[ClusterId, replaces(Resource.COMPUTE_NODE_GROUP, Resource.QUEUE, Resource.LOGIN_NODES)] = (
-        Field(description="Its id.", examples=["pcs_abc1234567"])
-    )
+    cluster_id: Annotated[ClusterId, replaces(*_MEMBERS)] = Field(description="Its id.", examples=["pcs_abc1234567"])
     slurm_version: Annotated[SlurmVersion, updates(Resource.COMPUTE_NODE_GROUP)] = Field(
         description="Its version of Slurm, in quotes.", examples=["26.05"]
     )
@@ -84,7 +86,7 @@ class PcsSpec(SpecModel):
     existing: Annotated[ExistingPcsSpec | None, NO_CHANGE] = Field(
         default=None, description="A cluster that exists already. Default: one is made, in a stack of its own."
     )
-    size: Annotated[Literal["small", "medium", "large"], replaces(Resource.SLURM_CLUSTER)] = Field(
+    size: Annotated[Literal["small", "medium", "large"], replaces(Resource.SLURM_CLUSTER, *_MEMBERS)] = Field(
         default="small",
         description="Most nodes and jobs: `small` 32 and 256, `medium` 512 and 8,192, `large` 2,048 and 16,384. "
         "Another size is another cluster.",
@@ -114,6 +116,6 @@ class PcsSpec(SpecModel):
         default=None, ge=1, description="Minutes after which an idle node of an elastic fleet ends. Default: 10."
     )
     login: Annotated[LoginNodesSpec, NO_CHANGE] = Field(default=LoginNodesSpec(), description="The login nodes.")
-    queues: Annotated[dict[Name, QueueSpec], updates(Resource.QUEUE), changes_with("queues")] = Field(
+    queues: Annotated[dict[Name, QueueSpec], makes(Resource.FLEET_QUEUE)] = Field(
         default={}, description="Queues by name. Default: one for each training fleet, named after it."
     )
