@@ -270,8 +270,7 @@ def test_login_nodes_are_small_private_and_in_no_queue(site: Site) -> None:
     assert "KeyName" not in data
     assert not of_type(resources, QUEUE)
     closed = [
-        one["Properties"].get("SecurityGroupIngress")
-        for one in of_type(resources, "AWS::EC2::SecurityGroup").values()
+        one["Properties"].get("SecurityGroupIngress") for one in of_type(resources, "AWS::EC2::SecurityGroup").values()
     ]
     assert closed == [None], "nobody comes in from outside"
 

@@ -67,7 +67,8 @@ class Group:
 def check_call(service: str, operation: str, sent: dict[str, Any]) -> None:
     """Compare a call with the service model of AWS: the operation, and the names that it takes."""
     model = botocore.session.get_session().get_service_model(service)
-    members = model.operation_model(operation[0].upper() + operation[1:]).input_shape.members
+    shape = model.operation_model(operation[0].upper() + operation[1:]).input_shape
+    members = {} if shape is None else shape.members
     assert {one.lower() for one in sent} <= {one.lower() for one in members}
 
 

@@ -188,7 +188,7 @@ def _features(fleet: FleetPlan, request: ComputeNodeGroupRequest) -> list[str]:
 
 
 def _gres(fleet: FleetPlan, request: ComputeNodeGroupRequest) -> tuple[GresPlan | None, tuple[Finding, ...]]:
-    """The MIG slices of the nodes. PCS knows whole GPUs by the instance type."""
+    """The MIG slices of the nodes. PCS knows GPUs that are not split by the instance type."""
     if fleet.mig is None:
         return None, ()
     try:

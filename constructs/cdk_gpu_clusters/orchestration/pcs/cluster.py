@@ -382,7 +382,5 @@ def _deliver(
         source = logs.CfnDeliverySource(
             parent, f"{word}-source", name=f"{prefix}-{word}", resource_arn=cluster_arn, log_type=kind.value
         )
-        logs.CfnDelivery(
-            parent, word, delivery_source_name=source.ref, delivery_destination_arn=destination.attr_arn
-        )
+        logs.CfnDelivery(parent, word, delivery_source_name=source.ref, delivery_destination_arn=destination.attr_arn)
     return group

@@ -114,9 +114,7 @@ class IPcsCluster(ClusterConstruct):
 
     @cached_property
     def _connections(self) -> ec2.Connections:
-        return ec2.Connections(
-            security_groups=list(self.security_groups), default_port=ec2.Port.tcp(SLURMCTLD_PORT)
-        )
+        return ec2.Connections(security_groups=list(self.security_groups), default_port=ec2.Port.tcp(SLURMCTLD_PORT))
 
     @property
     def auth_key_secret_name(self) -> str:
@@ -198,7 +196,7 @@ class IPcsCluster(ClusterConstruct):
             construct_id: Id below the cluster.
             instance_type: Type of the nodes; m7i.xlarge if left out. A change replaces the group.
             key_pair: Key with which the image's own user logs in by SSH; no key if left out.
-            ssh_from: Who may connect to port 22; nobody if left out.
+            ssh_from: Who may connect to port 22; no one if left out.
             options: Those of `PcsNodeGroupProps`; one node without EFA if they say nothing else.
 
         Raises:
@@ -269,5 +267,3 @@ class IPcsCluster(ClusterConstruct):
         """
         self._node_count += node_count
         return [] if self.size is None else check_cluster_size(self.size.value, self._node_count)
-
-

@@ -379,7 +379,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             _resolved=fleet,
         )
 
-    def _own_groups(self, vpc: ec2.IVpc) -> list[ec2.ISecurityGroup]:
+    def _own_groups(self, _: ec2.IVpc) -> list[ec2.ISecurityGroup]:
         """Further groups that are made for the nodes."""
         return []
 
@@ -418,9 +418,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
         if not raises_alarms:
             return {**machine, **shared}
         missing = (
-            missing_nodes_alarm(
-                self.cfn_compute_node_group.ref, ready_timeout_seconds=plan.ready_timeout_seconds
-            )
+            missing_nodes_alarm(self.cfn_compute_node_group.ref, ready_timeout_seconds=plan.ready_timeout_seconds)
             if plan.keeps_size
             else {}
         )

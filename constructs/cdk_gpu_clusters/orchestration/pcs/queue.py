@@ -103,4 +103,3 @@ class PcsQueue(ClusterConstruct):
     def queue_arn(self) -> str:
         """ARN of the queue, known at deployment."""
         return self.cfn_queue.attr_arn
-
