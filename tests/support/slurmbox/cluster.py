@@ -19,7 +19,7 @@ from slurmbox.box import Box
 USER = 2000
 #: Storage that all nodes share.
 SHARED = "/fsx"
-_PATIENCE_SECONDS = 40.0
+_PATIENCE_SECONDS = 60.0
 _FIRST_PORT = 17001
 #: What AWS PCS decides itself, in the place of its controller. Nodes that do not answer are lost within seconds.
 _CONTROLLER = {
@@ -27,6 +27,8 @@ _CONTROLLER = {
     "SlurmctldHost": "controller(127.0.0.1)",
     "SlurmUser": "root",
     "AuthType": "auth/munge",
+    # A job that was put back into the queue waits as long as its old credential is valid: 120 s by default.
+    "AuthInfo": "cred_expire=5",
     "StateSaveLocation": "/var/spool/slurm/state",
     "SlurmdSpoolDir": "/var/spool/slurm/%n",
     "SlurmctldPidFile": "/run/slurmctld.pid",
