@@ -87,7 +87,7 @@ def test_the_attributes_of_records_in_texts_of_the_api_are_known() -> None:
 
 
 def test_every_row_says_where_it_was_read() -> None:
-    rows = [*pcs.slurm_versions().values(), *pcs.custom_settings().values()]
+    rows: list[Any] = [*pcs.slurm_versions().values(), *pcs.custom_settings().values()]
     assert [row for row in rows if not re.search(r"2026-\d\d-\d\d\)$", row.source)] == []
     sources = read_json("pcs.json")["sources"]
     used = json.dumps({key: value for key, value in read_json("pcs.json").items() if key != "sources"})
