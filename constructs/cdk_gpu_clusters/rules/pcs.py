@@ -42,7 +42,7 @@ SETTING = define_rule(
 )
 TIMES = define_rule(
     "GPU-PCS-022",
-    "idle times are 1 to 10,000,000 seconds, and accounting records are kept for 1 to 10,000 days, or for ever by -1",
+    "idle times are 1 to 10,000,000 seconds, and accounting records stay for 1 to 10,000 days, or without end by -1",
     source=f"{_API}: scaleDownIdleTimeInSeconds, defaultPurgeTimeInDays",
 )
 CONTROLLER_SUBNET = define_rule(
@@ -298,7 +298,7 @@ def check_times(
     given = (
         ("scale_down_idle_seconds", scale_down_idle_seconds, _LONGEST_IDLE_SECONDS, ""),
         ("scale_down_idle_seconds", group_idle_seconds, _LONGEST_IDLE_SECONDS, "-1 for the cluster's, or "),
-        ("purge_after_days", purge_after_days, _LONGEST_KEPT_DAYS, "-1 for ever, or "),
+        ("purge_after_days", purge_after_days, _LONGEST_KEPT_DAYS, "-1 for no end, or "),
     )
     for path, value, most, also in given:
         if value is None or 1 <= value <= most or (also and value == -1):
