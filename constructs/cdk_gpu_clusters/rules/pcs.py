@@ -55,6 +55,11 @@ STATIC_MIG = define_rule(
     "a PCS node group with MIG runs a fixed number of nodes",
     source=f'{_GUIDE}, "Configuring Multi-Instance GPU (MIG) in AWS PCS", Limitations',
 )
+RESERVATION = define_rule(
+    "GPU-PCS-028",
+    "the launch template of a PCS node group names security groups by id, and On-Demand reservations by their group",
+    source=f'{_GUIDE}, "Overview of launch templates in AWS PCS"',
+)
 SCALE = define_rule(
     "GPU-PCS-036",
     "the least number of nodes of a PCS node group is not above the most",
@@ -304,6 +309,28 @@ def check_times(
         if value is None or 1 <= value <= most or (also and value == -1):
             continue
         yield TIMES.finding(cause="PCS takes no such time", got=str(value), allowed=f"{also}1 to {most}", path=path)
+
+
+#: Market types under which PCS takes the id of one reservation.
+_MARKETS_OF_ONE_RESERVATION = ("capacity-block", "interruptible-capacity-reservation")
+
+
+@check
+def check_reservation(reservation_id: str | None, market_type: str | None) -> Iterator[Finding]:
+    """Find the id of an On-Demand reservation, which PCS takes by a resource group only.
+
+    Args:
+        reservation_id: The id that the launch template names; None if it names none, or a group.
+        market_type: Market type of the launch template, such as `capacity-block`; None for On-Demand.
+    """
+    if reservation_id is not None and market_type not in _MARKETS_OF_ONE_RESERVATION:
+        yield RESERVATION.finding(
+            cause="PCS refuses a launch template with the id of an On-Demand reservation",
+            got=reservation_id,
+            allowed="the ARN of a resource group that holds the reservation",
+            fix="make a group of the reservation, and name the group",
+            path="capacity",
+        )
 
 
 @check
