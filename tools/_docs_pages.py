@@ -49,6 +49,7 @@ NAVIGATION: Sections = {
         "Storage": ("docs/reference/storage/*.md",),
         "Inference": ("docs/reference/inference/*.md",),
         "Amazon EKS": ("docs/reference/eks/*.md",),
+        "AWS PCS": ("docs/reference/pcs/*.md",),
         "Template rules": ("docs/reference/template-rules/*.md",),
         "Without CDK": ("docs/reference/without-cdk/*.md",),
     },

@@ -18,9 +18,7 @@ def existing_slurm(site: Site, **more: Any) -> IPcsCluster:
     """A cluster that exists already."""
     group = ec2.SecurityGroup.from_security_group_id(site.stack, "Controller", CONTROLLER_GROUP)
     given = {"slurm_version": VERSION, "size": ClusterSize.SMALL, "security_groups": [group], **more}
-    return PcsCluster.from_pcs_cluster_attributes(
-        site.stack, "Slurm", vpc=site.vpc, cluster_id=CLUSTER_ID, **given
-    )
+    return PcsCluster.from_pcs_cluster_attributes(site.stack, "Slurm", vpc=site.vpc, cluster_id=CLUSTER_ID, **given)
 
 
 def slurm_cluster(site: Site, name: str = "Slurm", **options: Any) -> PcsCluster:

@@ -57,7 +57,8 @@ class ComputeNodeGroupRequest:
 
     Attributes:
         key: What names the group in its cluster, such as its construct id; its name follows from it.
-        node_group_name: Its name.
+        node_group_name: Its name; may be a token.
+        known_name: Its name, as far as it is known.
         slurm_version: Version of Slurm of the cluster.
         slurm_settings: Custom settings of the nodes in `slurm.conf`; they win over those that follow from the fleet.
         features: Further features of the nodes, for `--constraint` of jobs.
@@ -69,6 +70,7 @@ class ComputeNodeGroupRequest:
 
     key: str
     node_group_name: str | None = None
+    known_name: str | None = None
     slurm_version: str | None = None
     slurm_settings: Mapping[str, str] = field(default_factory=dict)
     features: Sequence[str] = ()
@@ -137,7 +139,7 @@ def plan_compute_node_group(fleet: FleetPlan, request: ComputeNodeGroupRequest) 
         *check_static_or_dynamic(fleet.request.minimum, fleet.request.maximum),
         *check_capacity_of_group(fleet.terms),
         *check_compute_node_group(
-            name=request.node_group_name,
+            name=request.known_name,
             slurm_version=request.slurm_version,
             kind=fleet.instance_type,
             mig=fleet.mig,
@@ -186,7 +188,7 @@ def _features(fleet: FleetPlan, request: ComputeNodeGroupRequest) -> list[str]:
 
 
 def _gres(fleet: FleetPlan, request: ComputeNodeGroupRequest) -> tuple[GresPlan | None, tuple[Finding, ...]]:
-    """The MIG slices of the nodes. PCS knows whole GPUs by the instance type."""
+    """The MIG slices of the nodes. PCS knows GPUs that are not split by the instance type."""
     if fleet.mig is None:
         return None, ()
     try:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 #: Folders of the prologs and epilogs on every node. A `NodeFile` there runs, too; the one with the last name first.
 PROLOG_FOLDER, EPILOG_FOLDER = "/etc/gpu-cluster/prolog.d", "/etc/gpu-cluster/epilog.d"
 
-#: Settings for which AWS PCS accepts a value at the level of the cluster (AWS PCS user guide, "Custom Slurm settings for
-#: AWS PCS clusters"). Sources: slurm.conf(5), each by its name.
+#: Settings for which AWS PCS accepts a value at the level of the cluster (`rules.pcs.check_slurm_settings`). Source:
+#: slurm.conf(5), each by its name.
 CLUSTER_SETTINGS: Mapping[str, str] = {
-    # Patterns, not files: a node without this software has none, and none is no failure (tests/slurm).
+    # Every node of the cluster must have the folders, also one without GPUs: where the pattern matches nothing, slurmd fails
+    # the prolog, and the node is drained (seen with Slurm 24.11.5 and 26.05.5, tests/slurm).
     "Prolog": f"{PROLOG_FOLDER}/*",
     "Epilog": f"{EPILOG_FOLDER}/*",
     # On all nodes when the job gets them, not when its first step reaches them.

@@ -22,7 +22,7 @@ _MAN_PAGE = "Slurm, gres.conf man page (SchedMD/slurm @ 284c3b9)"
 
 AMBIGUOUS_TYPES = define_rule(
     "GPU-GRES-001",
-    "Slurm's autodetection tells the GPUs and slices of a node apart by their types",
+    "the types of a node's GPUs and slices are unambiguous for Slurm's autodetection",
     source=f"{_MAN_PAGE}, Type: a substring of the detected name; the longest type is matched first, "
     "src/plugins/gres/gpu/gres_gpu.c",
 )
@@ -180,7 +180,7 @@ _TYPES = {"RTX PRO Server 6000": "rtx_pro_6000"}
 
 
 def gpu_type(kind: InstanceType) -> str:
-    """The type of a whole GPU.
+    """The type of an unsplit GPU.
 
     It is a part of the name that autodetection gives the GPU: `h100` of `nvidia_h100_80gb_hbm3`.
 
@@ -278,11 +278,11 @@ def _ambiguous_types(kind: InstanceType, mig: MigPlan | None) -> Iterator[Findin
     wrong = {name for name, own in detected if _matched(detected, counts)[name] != own}
     if wrong:
         yield AMBIGUOUS_TYPES.finding(
-            cause=f"Slurm matches the type {whole} of whole GPUs before the shorter names of slices, and takes slices "
-            "for whole GPUs",
+            cause=f"Slurm matches the type {whole} of unsplit GPUs before the shorter names of slices, and takes "
+            "slices for unsplit GPUs",
             got=", ".join(counts),
             allowed="all GPUs of a node split, or none",
-            fix="split every GPU of these nodes, or keep whole GPUs in another fleet",
+            fix="split every GPU of these nodes, or keep unsplit GPUs in another fleet",
             path="mig",
         )
 

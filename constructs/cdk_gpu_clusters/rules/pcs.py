@@ -42,7 +42,7 @@ SETTING = define_rule(
 )
 TIMES = define_rule(
     "GPU-PCS-022",
-    "idle times are 1 to 10,000,000 seconds, and accounting records are kept for 1 to 10,000 days, or for ever by -1",
+    "idle times are 1 to 10,000,000 seconds, and accounting records stay for 1 to 10,000 days, or without end by -1",
     source=f"{_API}: scaleDownIdleTimeInSeconds, defaultPurgeTimeInDays",
 )
 CONTROLLER_SUBNET = define_rule(
@@ -54,6 +54,11 @@ STATIC_MIG = define_rule(
     "GPU-PCS-034",
     "a PCS node group with MIG runs a fixed number of nodes",
     source=f'{_GUIDE}, "Configuring Multi-Instance GPU (MIG) in AWS PCS", Limitations',
+)
+RESERVATION = define_rule(
+    "GPU-PCS-028",
+    "the launch template of a PCS node group names security groups by id, and On-Demand reservations by their group",
+    source=f'{_GUIDE}, "Overview of launch templates in AWS PCS"',
 )
 SCALE = define_rule(
     "GPU-PCS-036",
@@ -298,12 +303,34 @@ def check_times(
     given = (
         ("scale_down_idle_seconds", scale_down_idle_seconds, _LONGEST_IDLE_SECONDS, ""),
         ("scale_down_idle_seconds", group_idle_seconds, _LONGEST_IDLE_SECONDS, "-1 for the cluster's, or "),
-        ("purge_after_days", purge_after_days, _LONGEST_KEPT_DAYS, "-1 for ever, or "),
+        ("purge_after_days", purge_after_days, _LONGEST_KEPT_DAYS, "-1 for no end, or "),
     )
     for path, value, most, also in given:
         if value is None or 1 <= value <= most or (also and value == -1):
             continue
         yield TIMES.finding(cause="PCS takes no such time", got=str(value), allowed=f"{also}1 to {most}", path=path)
+
+
+#: Market types under which PCS takes the id of one reservation.
+_MARKETS_OF_ONE_RESERVATION = ("capacity-block", "interruptible-capacity-reservation")
+
+
+@check
+def check_reservation(reservation_id: str | None, market_type: str | None) -> Iterator[Finding]:
+    """Find the id of an On-Demand reservation, which PCS takes by a resource group only.
+
+    Args:
+        reservation_id: The id that the launch template names; None if it names none, or a group.
+        market_type: Market type of the launch template, such as `capacity-block`; None for On-Demand.
+    """
+    if reservation_id is not None and market_type not in _MARKETS_OF_ONE_RESERVATION:
+        yield RESERVATION.finding(
+            cause="PCS refuses a launch template with the id of an On-Demand reservation",
+            got=reservation_id,
+            allowed="the ARN of a resource group that holds the reservation",
+            fix="make a group of the reservation, and name the group",
+            path="capacity",
+        )
 
 
 @check

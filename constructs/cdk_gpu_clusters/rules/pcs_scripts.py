@@ -138,5 +138,9 @@ def _script_form(one: LifecycleScriptFacts) -> Iterator[Finding]:
         )
     if one.checksum is not None and not _SHA256.fullmatch(one.checksum):
         yield SCRIPT_FORM.finding(
-            cause="PCS takes a SHA-256 as checksum", got=one.checksum, allowed="64 hexadecimal digits", path=one.name
+            cause="PCS takes a SHA-256 as checksum",
+            got=one.checksum,
+            allowed="64 hexadecimal digits",
+            fix="give the digest that sha256sum prints",
+            path=one.name,
         )

@@ -33,6 +33,7 @@ mount -t tmpfs -o mode=755 slurmbox {folder}
 mkdir {folder}/upper {folder}/work {folder}/root
 mount -t overlay -o lowerdir={lower},upperdir={folder}/upper,workdir={folder}/work overlay {folder}/root
 mount -t proc proc {folder}/root/proc
+mount -t sysfs -o ro sysfs {folder}/root/sys
 mount -t tmpfs -o mode=755 dev {folder}/root/dev
 mkdir {folder}/root/dev/shm
 chmod 1777 {folder}/root/dev/shm
@@ -109,9 +110,10 @@ class Box:
         return done
 
     def start(self, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
-        """Start a daemon inside."""
+        """Start a daemon inside, which ends with the process that is returned: nsenter only waits for it."""
+        command = self.command("setpriv", "--pdeathsig=KILL", *arguments)
         with log.open("ab") as output:
-            return subprocess.Popen(self.command(*arguments), env=self.environment, stdout=output, stderr=output)
+            return subprocess.Popen(command, env=self.environment, stdout=output, stderr=output)
 
     def write(self, path: str, text: str, mode: int = 0o644, *, owner: str = "") -> Path:
         """Write a file inside."""

@@ -19,7 +19,7 @@ from slurmbox.box import Box
 USER = 2000
 #: Storage that all nodes share.
 SHARED = "/fsx"
-_PATIENCE_SECONDS = 90.0
+_PATIENCE_SECONDS = 60.0
 _FIRST_PORT = 17001
 #: What AWS PCS decides itself, in the place of its controller. Nodes that do not answer are lost within seconds.
 _CONTROLLER = {
@@ -27,6 +27,8 @@ _CONTROLLER = {
     "SlurmctldHost": "controller(127.0.0.1)",
     "SlurmUser": "root",
     "AuthType": "auth/munge",
+    # A job that was put back into the queue waits as long as its old credential is valid: 120 s by default.
+    "AuthInfo": "cred_expire=5",
     "StateSaveLocation": "/var/spool/slurm/state",
     "SlurmdSpoolDir": "/var/spool/slurm/%n",
     "SlurmctldPidFile": "/run/slurmctld.pid",
@@ -44,7 +46,6 @@ _CONTROLLER = {
     "KillWait": "5",
     "ReturnToService": "2",
     "TreeWidth": "65533",
-    "SlurmdParameters": "config_overrides",
     "AccountingStorageType": "accounting_storage/slurmdbd",
     "AccountingStorageHost": "localhost",
 }
@@ -65,6 +66,7 @@ hostname {name}
 mount --bind /nodes/{name}/dev /dev
 mount --bind /nodes/{name}/run /run/gpu-cluster
 mount --bind /nodes/{name}/etc/node.env /etc/gpu-cluster/node.env
+mount --bind /nodes/{name}/etc/gres.conf /etc/slurm/gres.conf
 exec slurmd -D {boot} -N {name}
 """
 
@@ -163,6 +165,7 @@ class Cluster:
                 (node / folder).mkdir(parents=True)
             (node / "dev/shm").chmod(0o1777)
             self.box.make_devices(node / "dev", self._devices(name))
+            (node / "etc/gres.conf").write_text(self._gres)
             (node / "etc/node.env").write_text("\n".join([*self._node_environment, f"GPU_NODE_NAME={name}", ""]))
         own = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
         script = _NODE.format(name=name, boot="-b" if name in self._daemons else "")

@@ -86,8 +86,22 @@ def test_the_attributes_of_records_in_texts_of_the_api_are_known() -> None:
     assert set(re.findall(r'"(\w+)":', said)) <= set(pcs.gres_attributes())
 
 
+def test_cloudformation_has_the_same_sizes_and_limits_of_scripts_as_the_api() -> None:
+    sizes = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", "AWS::PCS::Cluster").schema["properties"]["Size"]
+    assert sizes["enum"] == API.shape_for("Size").enum
+    made: Any = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", "AWS::PCS::ComputeNodeGroup").schema
+    script = made["definitions"]["NodeLifecycleScript"]["properties"]
+    limits = API.shape_for("NodeLifecycleScriptNameString").metadata
+    assert (script["Name"]["minLength"], script["Name"]["maxLength"]) == (limits["min"], limits["max"])
+    assert script["Arguments"]["maxItems"] == API.shape_for("NodeLifecycleScriptArguments").metadata["max"]
+    stages = made["definitions"]["NodeLifecycleStages"]["properties"]
+    scripts = API.shape_for("NodeLifecycleScriptList").metadata
+    for stage in ("NodeBootstrapped", "NodeReady"):
+        assert (stages[stage]["minItems"], stages[stage]["maxItems"]) == (scripts["min"], scripts["max"])
+
+
 def test_every_row_says_where_it_was_read() -> None:
-    rows = [*pcs.slurm_versions().values(), *pcs.custom_settings().values()]
+    rows: list[Any] = [*pcs.slurm_versions().values(), *pcs.custom_settings().values()]
     assert [row for row in rows if not re.search(r"2026-\d\d-\d\d\)$", row.source)] == []
     sources = read_json("pcs.json")["sources"]
     used = json.dumps({key: value for key, value in read_json("pcs.json").items() if key != "sources"})

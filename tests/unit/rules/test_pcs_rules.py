@@ -23,6 +23,7 @@ from cdk_gpu_clusters.rules.pcs import (
     check_pcs_cluster,
     check_pcs_name,
     check_queue,
+    check_reservation,
     check_slurm_settings,
     check_times,
 )
@@ -296,6 +297,22 @@ def test_pcs_takes_explicit_records_of_whole_gpus_and_not_of_slices() -> None:
             *check_gres_agreement(plan.node_gres, plan.custom_settings),
         ]
         assert (found == []) is right
+
+
+@pytest.mark.parametrize(
+    ("reservation", "market", "right"),
+    [
+        ("cr-0123456789abcdef0", None, False),
+        ("cr-0123456789abcdef0", "spot", False),
+        ("cr-0123456789abcdef0", "capacity-block", True),
+        ("cr-0123456789abcdef0", "interruptible-capacity-reservation", True),
+        (None, None, True),
+    ],
+)
+def test_pcs_takes_a_reservation_on_demand_by_its_group(
+    reservation: str | None, market: str | None, *, right: bool
+) -> None:
+    assert ids(check_reservation(reservation, market)) == ([] if right else ["GPU-PCS-028"])
 
 
 EIGHT = {"Name": "gpu", "Type": "h100", "File": "/dev/nvidia[0-7]"}

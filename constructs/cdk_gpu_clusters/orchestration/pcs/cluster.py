@@ -26,7 +26,8 @@ from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.slurm_settings import cluster_settings
 from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster, PcsIdentity
 from cdk_gpu_clusters.orchestration.pcs.node_group import custom_settings
-from cdk_gpu_clusters.rules.pcs import ClusterSize, check_feature, check_pcs_cluster
+from cdk_gpu_clusters.rules.pcs import ClusterSize, check_pcs_cluster
+from cdk_gpu_clusters.rules.pcs_versions import check_feature
 
 _AUDIT_SINCE = "25.11"
 AUDIT_LOGS = define_rule(

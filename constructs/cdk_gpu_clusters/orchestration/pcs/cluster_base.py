@@ -196,7 +196,7 @@ class IPcsCluster(ClusterConstruct):
             construct_id: Id below the cluster.
             instance_type: Type of the nodes; m7i.xlarge if left out. A change replaces the group.
             key_pair: Key with which the image's own user logs in by SSH; no key if left out.
-            ssh_from: Who may connect to port 22; nobody if left out.
+            ssh_from: Who may connect to port 22; no one if left out.
             options: Those of `PcsNodeGroupProps`; one node without EFA if they say nothing else.
 
         Raises:

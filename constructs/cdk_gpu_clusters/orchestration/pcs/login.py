@@ -21,8 +21,8 @@ LOGIN_INSTANCE_TYPE = "m7i.xlarge"
 
 _SESSIONS = AcceptedFinding(
     cause="Roles: what `PcsLoginNodes.grant_sessions` adds",
-    reason="AWS PCS launches the nodes, and a condition limits sessions to those with the tag of the group; a session is "
-    "named after the user who opens it.",
+    reason="AWS PCS launches the nodes, and a condition limits sessions to those with the tag of the group; a session "
+    "is named after the user who opens it.",
     aws_solutions=("IAM5",),
     nist_hipaa_pci=("IAMNoInlinePolicy",),
 )
@@ -38,8 +38,8 @@ class PcsLoginNodes(PcsNodeGroup):
     Mount here what the compute nodes mount, such as home directories. Nothing else of a node outlives it: a deployment
     with another image or other scripts replaces the nodes, and ends the sessions on them.
 
-    Sources: AWS PCS user guide, "AWS PCS login nodes" and "Updating an AWS PCS compute node group"; botocore 1.44.5, pcs
-    service model: CreateComputeNodeGroup.
+    Sources: AWS PCS user guide, "AWS PCS login nodes" and "Updating an AWS PCS compute node group"; botocore 1.44.5,
+    pcs service model: CreateComputeNodeGroup.
 
     Example:
         >>> cluster = PcsCluster.from_pcs_cluster_attributes(
@@ -70,7 +70,7 @@ class PcsLoginNodes(PcsNodeGroup):
             cluster: The cluster: a `PcsCluster`, or an imported one.
             instance_type: Type of the nodes; m7i.xlarge if left out. A change replaces the group.
             key_pair: Key with which the image's own user logs in by SSH; no key if left out.
-            ssh_from: Who may connect to port 22, such as `[ec2.Peer.ipv4("10.0.0.0/16")]`; nobody if left out. SSH
+            ssh_from: Who may connect to port 22, such as `[ec2.Peer.ipv4("10.0.0.0/16")]`; no one if left out. SSH
                 through a Systems Manager session needs no such rule.
             options: Those of `PcsNodeGroupProps`; all may be left out. There is one node, without EFA, unless they say
                 otherwise.

@@ -233,7 +233,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             options,
             log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
-            slurm_version=version,
+            slurm_version=cluster.slurm_version,
             metadata_users=options.get("metadata_users", ()),
         )
         group = self._plan(construct_id, plan, node, version, options)
@@ -329,13 +329,14 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
         slurm_version: str | None,
         options: PcsNodeGroupProps,
     ) -> ComputeNodeGroupPlan:
-        idle = options.get("scale_down_idle_time")
+        name, idle = options.get("node_group_name"), options.get("scale_down_idle_time")
         own = pcs_lifecycle_scripts(node_settings(plan, node)) if options.get("lifecycle_actions", True) else ()
         return plan_compute_node_group(
             plan,
             ComputeNodeGroupRequest(
                 key=construct_id,
-                node_group_name=resolved_or_none(options.get("node_group_name")),
+                node_group_name=name,
+                known_name=resolved_or_none(name),
                 slurm_version=slurm_version,
                 slurm_settings=options.get("slurm_settings") or {},
                 features=tuple(options.get("features", ())),
@@ -375,7 +376,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             _resolved=fleet,
         )
 
-    def _own_groups(self, vpc: ec2.IVpc) -> list[ec2.ISecurityGroup]:
+    def _own_groups(self, _: ec2.IVpc) -> list[ec2.ISecurityGroup]:
         """Further groups that are made for the nodes."""
         return []
 

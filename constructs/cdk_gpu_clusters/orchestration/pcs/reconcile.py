@@ -1,9 +1,9 @@
 """Sizes a compute node group of AWS PCS to its capacity: the reconcile, by the calls of PCS.
 
-On a Capacity Block the template says 0 to n nodes, so that PCS launches none before the block runs. While it runs, the
+On a Capacity Block the template has 0 to n nodes, so that PCS launches none before the block runs. While it runs, the
 reconcile makes the group static: n to n nodes. Forty minutes before its end it is 0 to n again. This ends no node and
-no job: the nodes drain themselves in Slurm at the same time, EC2 takes them at the end of the block, and the jobs in the
-queue wait for the next one.
+no job: the nodes drain themselves in Slurm at the same time, EC2 takes them at the end of the block, and the jobs in
+the queue wait for the next one.
 
 Other capacity with an end does not end its instances by itself. There the nodes drain themselves, too, and at the end
 the reconcile sets the group to 0 nodes, which fails and requeues what still runs. Until then its size is that of the
@@ -15,8 +15,8 @@ run, which CloudFormation's event of the same update starts: no job ends.
 PCS has no metric of a node group. A run therefore counts the nodes that report themselves each minute.
 
 Sources: AWS PCS user guide, "Using Amazon EC2 Capacity Blocks for ML with AWS PCS", "Updating an AWS PCS compute node
-group" (fewer nodes: running jobs fail and return to their queues) and "Minimum permissions for AWS PCS"; botocore 1.44.5,
-pcs service model: GetComputeNodeGroup, UpdateComputeNodeGroup.
+group" (fewer nodes: running jobs fail and return to their queues) and "Minimum permissions for AWS PCS"; botocore
+1.44.5, pcs service model: GetComputeNodeGroup, UpdateComputeNodeGroup.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ _LOOKS = (
     "ec2:DescribeSubnets",
     "ec2:DescribeVpcs",
 )
+_EC2 = "ec2.amazonaws.com"
 _LAUNCHES = ("ec2:CreateFleet", "ec2:CreateTags", "ec2:RunInstances")
 
 
@@ -83,7 +84,6 @@ def compute_node_group_calls(
 
     on_block = plan.terms.kind.is_block
     bound = "MinInstanceCount" if on_block else "MaxInstanceCount"
-    counted = {"count": _count(partition, fleet), "ready": _READY} if plan.keeps_size else {}
     return GroupCalls(
         look=call("getComputeNodeGroup", "$states.input.group"),
         seen=(
@@ -99,7 +99,8 @@ def compute_node_group_calls(
         resume=None,
         reports_issues=True,
         allowed=_allowed(group_arns, role_arn, profile_arn, counts=plan.keeps_size),
-        **counted,
+        count=_count(partition, fleet) if plan.keeps_size else None,
+        ready=_READY,
     )
 
 
@@ -148,5 +149,6 @@ def _allowed(group_arns: str, role_arn: str, profile_arn: str, *, counts: bool) 
             **allow(role_arn, "iam:PassRole"),
             "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
         },
+        {**allow(role_arn, "iam:PassRole"), "Condition": {"StringEquals": {"iam:PassedToService": _EC2}}},
         allow(profile_arn, "iam:GetInstanceProfile"),
     ]

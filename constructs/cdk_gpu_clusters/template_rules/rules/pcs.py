@@ -10,12 +10,14 @@ from cdk_gpu_clusters.rules.interfaces import PCS_DEVICE_INDEX, PCS_EFA_ONLY, PC
 from cdk_gpu_clusters.rules.pcs import (
     CONTROLLER_SUBNET,
     NAME,
+    RESERVATION,
     SCALE,
     SIZE,
     STATIC_MIG,
     check_cluster_size,
     check_controller_subnet,
     check_pcs_name,
+    check_reservation,
     check_scale,
 )
 from cdk_gpu_clusters.rules.pcs_scripts import SCRIPT_FORM, SCRIPT_PIN, VERIFIED_NODES, check_lifecycle_scripts
@@ -297,19 +299,12 @@ def static_mig(resource: Resource) -> Iterator[Fault]:
     yield from faults_of(STATIC_MIG, check_scale(least, most, is_split=True), counts, own_fix=True)
 
 
-_FORBIDDEN = (
-    "SecurityGroups",
-    "CapacityReservationSpecification/CapacityReservationTarget/CapacityReservationId",
-)
 _LAUNCH_TEMPLATES = "https://docs.aws.amazon.com/pcs/latest/userguide/working-with_launch-templates_overview.html"
-# Under these the guide asks for the reservation itself.
-_OF_ONE_RESERVATION = ("capacity-block", "interruptible-capacity-reservation")
+_TARGET = ("CapacityReservationSpecification", "CapacityReservationTarget", "CapacityReservationId")
 
 
-@define_template_rule(
-    "GPU-PCS-028",
-    "the launch template of a PCS node group names security groups by id, and On-Demand reservations by their group",
-    source='AWS PCS user guide, "Overview of launch templates in AWS PCS"',
+@template_rule(
+    RESERVATION,
     cause="PCS refuses a launch template with names of security groups, or with the id of an On-Demand reservation",
     fix="give SecurityGroupIds, and CapacityReservationResourceGroupArn",
     url=_LAUNCH_TEMPLATES,
@@ -318,11 +313,12 @@ _OF_ONE_RESERVATION = ("capacity-block", "interruptible-capacity-reservation")
 )
 def forbidden_by_pcs(resource: Resource) -> Iterator[Fault]:
     data = launch_of_node_group(resource).data
-    market = data.get("InstanceMarketOptions", "MarketType").text()
-    by_id = market in _OF_ONE_RESERVATION  # another rule asks for the purchase option
-    for path in _FORBIDDEN[:1] if by_id else _FORBIDDEN:
-        for value in values_at(data, path):
-            yield Fault(at=value, got=path.rpartition("/")[2], allowed="nothing")
+    names, target = data.get("SecurityGroups"), data.get(*_TARGET)
+    if names.exists:
+        yield Fault(at=names, got="names of security groups", allowed="SecurityGroupIds")
+    if target.exists:
+        findings = check_reservation(target.shown(), data.get("InstanceMarketOptions", "MarketType").text())
+        yield from faults_of(RESERVATION, findings, target, own_fix=True)
 
 
 _IGNORED = (
@@ -395,7 +391,6 @@ _scripts = SharedCheck(
     url="https://docs.aws.amazon.com/pcs/latest/userguide/cng-node-lifecycle-actions-configure.html",
     on=(PCS_NODE_GROUP,),
     looks_at=("NodeLifecycleActions/Stages", "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces"),
-    own_fix=True,
 )
 
 script_form: TemplateRule = _scripts.rule(

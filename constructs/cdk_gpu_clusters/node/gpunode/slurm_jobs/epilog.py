@@ -138,9 +138,10 @@ def _pids() -> Sequence[int]:
 
 
 def _owner(pid: int) -> int:
+    """The user of a process; -1 for one that is gone, or has ended and waits to be reaped: it holds nothing."""
     try:
-        return (_PROC / str(pid)).stat().st_uid
-    except OSError:
+        return -1 if _state_and_parent(pid)[0] in "ZX" else (_PROC / str(pid)).stat().st_uid
+    except (OSError, ValueError, IndexError):
         return -1
 
 
@@ -148,7 +149,12 @@ def _ancestors(pid: int) -> Iterable[int]:
     while pid > 0:
         yield pid
         try:
-            # proc(5): the parent is the second field after the name, which may hold blanks and brackets.
-            pid = int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+            pid = _state_and_parent(pid)[1]
         except (OSError, ValueError, IndexError):
             return
+
+
+def _state_and_parent(pid: int) -> tuple[str, int]:
+    # proc(5): they are the fields after the name, which may hold blanks and brackets.
+    state, parent = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[:2]
+    return state, int(parent)
