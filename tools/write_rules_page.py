@@ -31,6 +31,7 @@ AREAS = {
     "EKS": "Amazon EKS",
     "FAB": "Fabrics",
     "FLT": "Fleets",
+    "HOM": "Home directories",
     "HYP": "Amazon SageMaker HyperPod",
     "IAM": "Roles of nodes and jobs",
     "INF": "Model servers",

@@ -183,7 +183,8 @@ class HomeStore(IHomeStore):
                 deployment_type=storage.deployment_type.value,
                 throughput_capacity=storage.throughput_mb_per_s,
                 automatic_backup_retention_days=storage.backup_retention_days,
-                copy_tags_to_backups=True if storage.backup_retention_days != 0 else None,
+                copy_tags_to_backups=True,
+                copy_tags_to_volumes=True,
                 weekly_maintenance_start_time=maintenance,
                 root_volume_configuration=made.RootVolumeConfigurationProperty(
                     data_compression_type=storage.compression.value,
