@@ -106,7 +106,8 @@ def test_quotas_and_all_other_values(site: Site) -> None:
         {"Type": "GROUP", "Id": 3000, "StorageCapacityQuotaGiB": 1000},
     ]
     assert configuration["WeeklyMaintenanceStartTime"] == "1:05:00"
-    assert "CopyTagsToBackups" not in configuration
+    # Security Hub, FSx.1.
+    assert configuration["CopyTagsToBackups"] is configuration["CopyTagsToVolumes"] is True
     assert (homes.encryption_key, homes.free_space_alarm) == (key, None)
     assert not of_type(template, "AWS::CloudWatch::Alarm")
 
@@ -204,7 +205,7 @@ def test_a_fleet_mounts_homes_beside_lustre(site: Site) -> None:
     assert ":/fsx nfsvers=4.2,hard" in text
     assert "GPU_NFS_MOUNTS=1" in text
     assert "GPU_MOUNTS=1" in text
-    assert "systemctl start gpu-scratch gpu-nfs gpu-lustre" in text
+    assert "gpu-scratch gpu-nfs gpu-lustre" in text
     assert opened(template, INGRESS) >= PORTS
 
 

@@ -39,7 +39,7 @@ class HomeStore(IHomeStore):
     clients only, and an alarm for free space where the service has a capacity. The file system and its key outlive
     the stack and any replacement; only `aws fsx delete-file-system` or `aws efs delete-file-system` ends them.
 
-    Root of a node is root of the file system (`no_root_squash`; EFS squashes nobody): nodes make the directories of
+    Root of a node is root of the file system (`no_root_squash`; EFS squashes no user): nodes make the directories of
     their users. Whoever is root on a node can read every home directory.
 
     Traffic to FSx for OpenZFS is encrypted by the network between Nitro instances and the servers in supported
@@ -183,7 +183,8 @@ class HomeStore(IHomeStore):
                 deployment_type=storage.deployment_type.value,
                 throughput_capacity=storage.throughput_mb_per_s,
                 automatic_backup_retention_days=storage.backup_retention_days,
-                copy_tags_to_backups=True if storage.backup_retention_days != 0 else None,
+                copy_tags_to_backups=True,
+                copy_tags_to_volumes=True,
                 weekly_maintenance_start_time=maintenance,
                 root_volume_configuration=made.RootVolumeConfigurationProperty(
                     data_compression_type=storage.compression.value,

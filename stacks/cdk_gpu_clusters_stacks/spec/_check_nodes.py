@@ -310,7 +310,8 @@ def check_mounts(view: PlannedFleet) -> list[Fault]:
     stores = view.parts.stores or {}
     mounts = [
         LustreMount(mount_point=point, dns_name="d", mount_name="m")
-        if home_storage(stores.get(name)) is None
+        if isinstance(stores.get(name), LustreSpec | ExistingLustreSpec)
+        # Also a store with a fault of its own, which may be of any kind.
         else NfsMount(mount_point=point, dns_name="d", export_path="/")
         for point, name in view.spec.mounts.items()
     ]

@@ -456,7 +456,7 @@ def home_storage(store: StoreSpec | None) -> HomeStorage | None:
 
 
 def home_options(store: object) -> OpenZfsOptions | EfsOptions | None:
-    """What the file says of home directories that are made here; None of other stores."""
+    """The options of home directories that are made here; None of other stores."""
     if isinstance(store, OpenZfsSpec):
         return store.openzfs
     return store.efs if isinstance(store, EfsSpec) else None

@@ -50,28 +50,28 @@ def test_valid_file_systems(storage: HomeStorage) -> None:
 @pytest.mark.parametrize(
     ("storage", "rule", "fix"),
     [
-        (OpenZfsHomes(deployment_type="MULTI_AZ_1"), "001", "use SINGLE_AZ_HA_2"),  # type: ignore[arg-type]
-        (OpenZfsHomes(storage_capacity_gib=63), "002", "use 64 GiB"),
-        (OpenZfsHomes(storage_capacity_gib=524_289), "002", "use 524288 GiB"),
-        (OpenZfsHomes(throughput_mb_per_s=128), "003", "use 160"),
-        (replace(SMALL, throughput_mb_per_s=160), "003", "use 128 or 256"),
-        (replace(SMALL, throughput_mb_per_s=5120), "003", "use 4096"),
-        (OpenZfsHomes(record_size_kib=100), "004", "use 128"),
-        (OpenZfsHomes(record_size_kib=2048), "004", "use 128"),
-        (OpenZfsHomes(quotas=(HomeQuota.user(-1, 1),)), "005", "numeric id"),
-        (OpenZfsHomes(quotas=(HomeQuota.user(1, -1),)), "005", "use 0"),
-        (OpenZfsHomes(quotas=(HomeQuota.user(1, 1), HomeQuota.user(1, 2))), "005", "keep one"),
-        (OpenZfsHomes(quotas=tuple(HomeQuota.user(number, 1) for number in range(501))), "005", "limit groups"),
-        (OpenZfsHomes(backup_retention_days=91), "006", "use 90"),
-        (OpenZfsHomes(backup_retention_days=-1), "006", "use 0"),
-        (EfsHomes(throughput_mode=EfsThroughputMode.PROVISIONED), "007", "set it"),
-        (EfsHomes(throughput_mode=EfsThroughputMode.PROVISIONED, provisioned_mib_per_s=3415), "007", "set it"),
-        (EfsHomes(provisioned_mib_per_s=100), "007", "leave it out"),
+        (OpenZfsHomes(deployment_type="MULTI_AZ_1"), "GPU-HOM-001", "use SINGLE_AZ_HA_2"),  # type: ignore[arg-type]
+        (OpenZfsHomes(storage_capacity_gib=63), "GPU-HOM-002", "use 64 GiB"),
+        (OpenZfsHomes(storage_capacity_gib=524_289), "GPU-HOM-002", "use 524288 GiB"),
+        (OpenZfsHomes(throughput_mb_per_s=128), "GPU-HOM-003", "use 160"),
+        (replace(SMALL, throughput_mb_per_s=160), "GPU-HOM-003", "use 128 or 256"),
+        (replace(SMALL, throughput_mb_per_s=5120), "GPU-HOM-003", "use 4096"),
+        (OpenZfsHomes(record_size_kib=100), "GPU-HOM-004", "use 128"),
+        (OpenZfsHomes(record_size_kib=2048), "GPU-HOM-004", "use 128"),
+        (OpenZfsHomes(quotas=(HomeQuota.user(-1, 1),)), "GPU-HOM-005", "numeric id"),
+        (OpenZfsHomes(quotas=(HomeQuota.user(1, -1),)), "GPU-HOM-005", "use 0"),
+        (OpenZfsHomes(quotas=(HomeQuota.user(1, 1), HomeQuota.user(1, 2))), "GPU-HOM-005", "keep one"),
+        (OpenZfsHomes(quotas=tuple(HomeQuota.user(number, 1) for number in range(501))), "GPU-HOM-005", "limit groups"),
+        (OpenZfsHomes(backup_retention_days=91), "GPU-HOM-006", "use 90"),
+        (OpenZfsHomes(backup_retention_days=-1), "GPU-HOM-006", "use 0"),
+        (EfsHomes(throughput_mode=EfsThroughputMode.PROVISIONED), "GPU-HOM-007", "set it"),
+        (EfsHomes(throughput_mode=EfsThroughputMode.PROVISIONED, provisioned_mib_per_s=3415), "GPU-HOM-007", "set it"),
+        (EfsHomes(provisioned_mib_per_s=100), "GPU-HOM-007", "leave it out"),
     ],
 )
 def test_invalid_file_systems(storage: HomeStorage, rule: str, fix: str) -> None:
     (finding,) = check_homes(storage)
-    assert finding.id == f"GPU-HOM-{rule}"
+    assert finding.id == rule
     assert fix in finding.fix
 
 
@@ -120,7 +120,9 @@ def test_only_efs_needs_a_mount_target_in_the_zone_of_its_clients() -> None:
     ],
 )
 def test_changes(after: HomeStorage, causes: list[str]) -> None:
-    assert [one.cause for one in check_homes_change(OpenZfsHomes(), after)] == causes
+    found = check_homes_change(OpenZfsHomes(), after)
+    assert [one.cause for one in found] == causes
+    assert {one.id for one in found} <= {"GPU-HOM-010"}
 
 
 def test_efs_changes_in_place() -> None:
