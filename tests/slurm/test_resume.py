@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_it_goes_on_from_its_checkpoint_without_the_node_that_failed_twice(clust
     cluster.box.path(CHECKPOINTS).chmod(0o777)
     job = cluster.submit(_SCRIPT)
     for start in range(2):
-        cluster.eventually(lambda start=start: _has_complete(cluster, start))
+        cluster.eventually(partial(_has_complete, cluster, start))
         assert "gpu-2" in _names(cluster, cluster.job(job)["NodeList"])
         cluster.cut_power("gpu-2")
         cluster.eventually(lambda: "DOWN" in cluster.node("gpu-2")["State"])
@@ -67,7 +68,9 @@ def test_it_goes_on_from_its_checkpoint_without_the_node_that_failed_twice(clust
 
 
 def test_accounting_has_both_attempts(cluster: Cluster) -> None:
-    shown = cluster.ask("sacct", "--duplicates", "--allocations", "--parsable2", "--noheader", "--format=State,NodeList")
+    shown = cluster.ask(
+        "sacct", "--duplicates", "--allocations", "--parsable2", "--noheader", "--format=State,NodeList"
+    )
     states = [line.split("|")[0] for line in shown.splitlines()]
     assert states[:2] == ["NODE_FAIL", "NODE_FAIL"], shown
     assert states[-1] == "COMPLETED"
