@@ -17,7 +17,6 @@ from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.software import NodeFile, check_files
 from cdk_gpu_clusters.node.storage import LustreEfa, Mount, ScratchSettings, check_storage
-from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings, check_storage
 from cdk_gpu_clusters.node.users import UserDirectory, check_directory
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
 

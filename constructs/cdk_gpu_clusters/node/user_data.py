@@ -278,8 +278,6 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         values["GPU_NFS_MOUNTS"] = _count(settings, NfsMount)
     if settings.directory is not None:
         values |= settings.directory.environment()
-    if settings.mounts:
-        values["GPU_MOUNTS"] = len(settings.mounts)
     if settings.lustre_efa is not None:
         values |= settings.lustre_efa.environment()
     if settings.scratch is not None:

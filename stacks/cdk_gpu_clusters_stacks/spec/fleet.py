@@ -520,13 +520,15 @@ class FleetSpec(NodesSpec):
         default=None,
         description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
     )
-    metadata_users: Annotated[tuple[UserName, ...], AsTuple, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE)] = (
-        Field(
-            default=(),
-            description="Users of the nodes, by name or number, who reach the instance metadata service beside root, and "
-            "so have the role of the nodes. `*` for all users.",
-            examples=[["ubuntu"]],
-        )
+    metadata_users: Annotated[
+        tuple[UserName, ...],
+        AsTuple,
+        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE),
+    ] = Field(
+        default=(),
+        description="Users of the nodes, by name or number, who reach the instance metadata service beside root, and "
+        "so have the role of the nodes. `*` for all users.",
+        examples=[["ubuntu"]],
     )
     checkpoints: Annotated[Name | None, updates(*TEMPLATES)] = Field(
         default=None,

@@ -145,10 +145,6 @@ def _allowed(group_arns: str, role_arn: str, profile_arn: str, *, counts: bool) 
         allow("*", *looks),
         # Only what PCS does in its name: the machine itself launches nothing.
         {**allow("*", *_LAUNCHES), "Condition": {"Bool": {"aws:ViaAWSService": "true"}}},
-        {
-            **allow(role_arn, "iam:PassRole"),
-            "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
-        },
         {**allow(role_arn, "iam:PassRole"), "Condition": {"StringEquals": {"iam:PassedToService": _EC2}}},
         allow(profile_arn, "iam:GetInstanceProfile"),
     ]

@@ -56,8 +56,6 @@ def stages_of(node: Node) -> list[Stage]:
         stages.append(Stage("efa", probe_efa))
     stages.append(Stage("limits", probe_limits))
     stages += _unit_stages(node, mounts=("lustre", "lustre"), nfs_mounts=("nfs", "nfs"))
-    if settings.number("mounts"):
-        stages.append(Stage("lustre", unit_probe("lustre")))
     stages += user_stages(settings)
     stages.append(Stage("user-data", probe_user_scripts))
     stages.append(Stage("containers", probe_containers))
@@ -69,6 +67,8 @@ def stages_of(node: Node) -> list[Stage]:
 def _unit_stages(node: Node, **units: tuple[str, str]) -> list[Stage]:
     """Stages of units of their own: setting that requires the unit, name of the stage, name of the unit."""
     return [Stage(stage, unit_probe(unit)) for setting, (stage, unit) in units.items() if node.settings.text(setting)]
+
+
 def user_stages(settings: Settings) -> list[Stage]:
     """The stages that give the node its users."""
     stages = [Stage("users", probe_users)] if has_list() else []
