@@ -122,6 +122,7 @@ class ComputeNodeGroupStack(NodesStack):
             cluster=slurm,
             vpc_subnets=self.node_subnets(),
             node_group_name=fleet.compute_node_group.name,
+            slurm_settings=fleet.slurm_node_settings,
             image=node_image(spec.image),
             scratch=spec.scratch is not False,
             user_data_parts=self.user_parts(),

@@ -194,6 +194,7 @@ def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Reso
 def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     """Keys of network, stores and cluster of EKS in the stack of a fleet."""
     values = _subnets(cluster, side)
+    values["pcs.node_settings"] = side.view.slurm_node_settings
     values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)
     if side.view.spec.update == "never":  # the group stays on its version
         values["eks.kubernetes_version", Resource.NODE_GROUP] = None

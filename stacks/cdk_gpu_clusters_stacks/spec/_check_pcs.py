@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cdk_gpu_clusters.catalogue import instance_type
@@ -155,36 +155,43 @@ def _check_login(login: LoginNodesSpec, parts: SpecParts) -> Iterator[Fault]:
 
 def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
     version = spec.existing.slurm_version if spec.existing else spec.slurm_version or DEFAULT_SLURM_VERSION
-    names = {part.name: part for part in parts.fleets if isinstance(part.spec, FleetSpec)}
-    if not spec.queues:
-        for name, part in names.items():
-            findings = [replace(one, path="") for one in check_queue(name=name, slurm_version=version)]
-            fix = "rename the fleet, or name a queue of it in pcs.queues"
-            yield from faults_at(part.key, [replace(one, fix=fix) for one in findings], at_key=True)
+    fleets = {part.name: part.key for part in parts.fleets if isinstance(part.spec, FleetSpec)}
+    for name in spec.node_settings:
+        if name not in fleets:
+            yield from faults_at(("pcs", "node_settings", name), [_no_fleet(name, fleets)], at_key=True)
     for name, queue in spec.queues.items():
         key = ("pcs", "queues", name)
         for finding in check_queue(name=name, slurm_version=version, slurm_settings=queue.slurm_settings):
             inner = () if finding.path == "name" else ("slurm_settings",)
             yield from faults_at((*key, *inner), [replace(finding, path="")], at_key=not inner)
         for index, fleet in enumerate(queue.fleets):
-            if fleet not in names:
-                finding = PCS_QUEUE.finding(
-                    cause="there is no such training fleet",
-                    got=fleet,
-                    allowed=", ".join(names) or "a fleet of training",
-                )
-                yield from faults_at((*key, "fleets", index), [finding])
-    if spec.queues:
-        waiting = {fleet for queue in spec.queues.values() for fleet in queue.fleets}
-        for name, part in names.items():
-            if name not in waiting:
-                finding = PCS_QUEUE.finding(
-                    cause="no job reaches the nodes of a fleet that is in no queue",
-                    got=name,
-                    fix="add it to the fleets of a queue in pcs.queues",
-                    severity=Severity.WARNING,
-                )
-                yield from faults_at(part.key, [finding], at_key=True)
+            if fleet not in fleets:
+                yield from faults_at((*key, "fleets", index), [_no_fleet(fleet, fleets)])
+    queued = {fleet for queue in spec.queues.values() for fleet in queue.fleets}
+    for name, place in fleets.items():
+        findings = _about_queue_of(name, version) if not spec.queues else [] if name in queued else [_unqueued(name)]
+        yield from faults_at(place, findings, at_key=True)
+
+
+def _no_fleet(name: str, fleets: Iterable[str]) -> Finding:
+    return PCS_QUEUE.finding(
+        cause="there is no such training fleet", got=name, allowed=", ".join(fleets) or "a fleet of training"
+    )
+
+
+def _about_queue_of(fleet: str, version: str) -> list[Finding]:
+    """What is wrong with a queue that is named after its fleet."""
+    fix = "rename the fleet, or name a queue of it in pcs.queues"
+    return [replace(one, path="", fix=fix) for one in check_queue(name=fleet, slurm_version=version)]
+
+
+def _unqueued(fleet: str) -> Finding:
+    return PCS_QUEUE.finding(
+        cause="no job reaches the nodes of a fleet that is in no queue",
+        got=fleet,
+        fix="add it to the fleets of a queue in pcs.queues",
+        severity=Severity.WARNING,
+    )
 
 
 def check_compute_nodes(view: PlannedFleet) -> list[Fault]:
@@ -193,9 +200,17 @@ def check_compute_nodes(view: PlannedFleet) -> list[Fault]:
         return []
     faults = []
     for finding in view.compute_node_group.findings:
-        field = {"min_node_count": "min_nodes", "min_nodes": "min_nodes", "capacity": "capacity"}.get(finding.path)
-        if field == "min_nodes" and view.spec.min_nodes is None:
-            field = "nodes" if view.spec.nodes is not None else "max_nodes"
-        key = (*view.key, field) if field else view.key
-        faults += faults_at(key, [replace(finding, path="")], at_key=not field)
+        key = _key_in_fleet(view, finding)
+        faults += faults_at(key, [replace(finding, path="")], at_key=key == view.key)
     return faults
+
+
+def _key_in_fleet(view: PlannedFleet, finding: Finding) -> tuple[str | int, ...]:
+    """The key that a finding about a compute node group is about."""
+    if view.slurm_node_settings and finding.path.startswith("slurm_settings"):
+        return "pcs", "node_settings", view.name
+    if finding.path == "capacity":
+        return *view.key, "capacity"
+    if finding.path in ("min_node_count", "min_nodes"):
+        return *view.key, "nodes" if view.spec.nodes is not None else "min_nodes"
+    return view.key

@@ -116,7 +116,7 @@ PCS_LOGIN = define_rule(
 )
 PCS_QUEUE = define_rule(
     "GPU-SPEC-048",
-    "a queue names training fleets, and every training fleet is in a queue",
+    "queues and settings of nodes name training fleets, and every training fleet is in a queue",
     source='AWS PCS user guide, "AWS PCS queues"',
 )
 EKS_SECTION = define_rule("GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT)

@@ -115,6 +115,12 @@ class PcsSpec(SpecModel):
     scale_down_idle_minutes: Annotated[int | None, updates(Resource.SLURM_CLUSTER)] = Field(
         default=None, ge=1, description="Minutes after which an idle node of an elastic fleet ends. Default: 10."
     )
+    node_settings: Annotated[dict[Name, Settings], updates(Resource.COMPUTE_NODE_GROUP)] = Field(
+        default={},
+        description="Settings of the nodes of a fleet in slurm.conf: name of the fleet -> settings by name, over those "
+        "of the library.",
+        examples=[{"spot": {"Weight": "1"}}],
+    )
     login: Annotated[LoginNodesSpec, NO_CHANGE] = Field(default=LoginNodesSpec(), description="The login nodes.")
     queues: Annotated[dict[Name, QueueSpec], makes(Resource.FLEET_QUEUE)] = Field(
         default={}, description="Queues by name. Default: one for each training fleet, named after it."

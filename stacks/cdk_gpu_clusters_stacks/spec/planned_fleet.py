@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -120,8 +121,16 @@ class PlannedFleet(FleetPart):
             ConfigError: If its type is unknown.
         """
         return plan_compute_node_group(
-            self.plan, ComputeNodeGroupRequest(key=self.name, slurm_version=self.slurm_version)
+            self.plan,
+            ComputeNodeGroupRequest(
+                key=self.name, slurm_version=self.slurm_version, slurm_settings=self.slurm_node_settings
+            ),
         )
+
+    @property
+    def slurm_node_settings(self) -> Mapping[str, str]:
+        """What the file sets of its nodes in slurm.conf."""
+        return {} if self.parts.pcs is None else self.parts.pcs.node_settings.get(self.name, {})
 
     @property
     def slurm_version(self) -> str:
