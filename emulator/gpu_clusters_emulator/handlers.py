@@ -11,12 +11,13 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
-from . import events, nodes, provisioning
+from . import events, nodes, pcs, provisioning
 from .faults import Fault, Refused, refuse
 from .functions import RUN, custom_handler
 from .kubectl import APPLIED, kubectl_handler
 from .models.registry import change_faults, creation_faults, deletion_faults
 from .schemas import resource_schema
+from .timeline import move_clock
 from .world import Json, Resource, Type, World
 
 Handler = dict[str, Any]
@@ -36,6 +37,12 @@ class Host(Protocol):
 
     def stack_id(self, stack_name: str) -> str:
         """The id of a stack."""
+
+    def follows(self, stack_name: str, logical_id: str, other: str) -> bool:
+        """Whether a resource of a stack's template depends on another of it, also by way of others."""
+
+    def operation(self, stack_name: str) -> str:
+        """The operation that a stack is in now, and no later one; empty for none."""
 
     def delete_replaced(self, delete: Callable[..., None], physical_id: str, properties: Json) -> None:
         """Delete a resource that was replaced, when the stack's cleanup comes to it."""
@@ -149,10 +156,15 @@ class Handlers(dict[str, Handler]):
         def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
             given, policy = self._completed(type_name, logical_id, given, stack_name)
             properties = self._accepted(type_name, logical_id, given, policy)
+            if type_name in _ALONE:
+                self._refuse_beside(type_name, logical_id, stack_name, properties)
             resource = provisioning.create(
                 host.here(), type_name, logical_id, properties, stack_name, update_policy=policy
             )
+            if type_name in _ALONE:
+                resource.settings["Operation"] = host.operation(stack_name)
             host.show(resource)
+            self._await(resource)
             if type_name == Type.AUTO_SCALING_GROUP and host.here().waits_for_in_service:
                 nodes.await_in_service(host.here(), resource)
             return resource.physical_id, resource.attributes
@@ -171,11 +183,12 @@ class Handlers(dict[str, Handler]):
                 properties = self._accepted(type_name, name, new, policy)
             faults = change_faults(type_name, physical_id, resource.properties, properties, world)
             refuse(f"{type_name} {name}", faults)
-            if type_name != Type.CLUSTER:
+            if type_name not in _KEPT:
                 host.hide(resource)
             provisioning.update(world, resource, properties, update_policy=policy)
-            if type_name != Type.CLUSTER:
+            if type_name not in _KEPT:
                 host.show(resource)
+            self._await(resource)
             return physical_id, resource.attributes
 
         def delete(physical_id: str, _given: Json) -> None:
@@ -186,8 +199,30 @@ class Handlers(dict[str, Handler]):
             if resource is not None:
                 host.hide(resource)
             provisioning.delete(host.here(), type_name, physical_id)
+            if type_name in pcs.TYPES:
+                move_clock(host.here(), host.here().clock.now() + pcs.deletion_time())
 
         return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
+
+    def _await(self, resource: Resource) -> None:
+        """Let the time pass that AWS PCS takes for a change; CloudFormation waits for it."""
+        world = self._host.here()
+        if resource.type in pcs.TYPES and pcs.ready_at(resource) > world.clock.now():
+            move_clock(world, pcs.ready_at(resource))
+
+    def _refuse_beside(self, type_name: str, logical_id: str, stack_name: str, given: Json) -> None:
+        """Refuse what CloudFormation may make at the same time as another that must be made alone.
+
+        CloudFormation makes resources that do not depend on each other side by side, and so it does with stacks.
+        """
+        world, host = self._host.here(), self._host
+        for other in world.of_type(type_name):
+            present = other.settings.get("Operation")
+            if not present or other.region != world.region or present != host.operation(other.stack_name):
+                continue
+            if other.stack_name == stack_name and host.follows(stack_name, logical_id, other.logical_id):
+                continue
+            _ALONE[Type(type_name)](logical_id, given, other)
 
     def _completed(self, type_name: str, name: str, given: Json, stack_name: str) -> tuple[Json, Json]:
         """The properties and the `UpdatePolicy` of an Auto Scaling group; stack tags are propagated to its nodes.
@@ -267,6 +302,31 @@ class Handlers(dict[str, Handler]):
 
     def _may_delete(self, type_name: str, physical_id: str) -> None:
         refuse(f"{type_name} {physical_id}", deletion_faults(type_name, physical_id, self._host.here()))
+
+
+def _refuse_second_cluster(logical_id: str, _given: Json, other: Resource) -> None:
+    """PCS API model (botocore 1.44.5), CreateCluster: one cluster in a Creating state per Region and account."""
+    raise pcs.quota_refusal(logical_id, other)
+
+
+def _refuse_second_delivery(logical_id: str, given: Json, other: Resource) -> None:
+    """Deliveries that share an end are made one after another: hashicorp/terraform-provider-aws issue 42194."""
+    shared = [name for name in ("DeliverySourceName", "DeliveryDestinationArn") if given[name] == other.properties[name]]
+    if shared:
+        message = (
+            f"ConflictException: Requested resource is currently being updated: {other.logical_id} has the same "
+            f"{' and '.join(shared)}, and neither depends on the other"
+        )
+        raise Refused(f"{Type.DELIVERY} {logical_id}", [Fault("delivery-beside", message, shared[0])])
+
+
+#: Types of which not every two may be made at the same time.
+_ALONE: Mapping[Type, Callable[[str, Json, Resource], None]] = {
+    Type.DELIVERY: _refuse_second_delivery,
+    Type.PCS_CLUSTER: _refuse_second_cluster,
+}
+#: Types whose parts in the engine stay through an update.
+_KEPT = (Type.CLUSTER, Type.PCS_CLUSTER)
 
 
 def _secret(own: Handler, _host: Host) -> Handler:

@@ -150,7 +150,7 @@ def _tags(world: World, arn: str) -> dict[str, str]:
         if any(one.id == identifier for one in group.instances):
             own = (world.data_of_group(group.name) or {}).get("TagSpecifications", [])
             template = [tag for one in own if one["ResourceType"] == "instance" for tag in one["Tags"]]
-            propagated = world.properties_of(Type.AUTO_SCALING_GROUP, group.name).get("Tags", [])
+            propagated = world.group_properties(group.name).get("Tags", [])
             return _as_mapping(template) | _as_mapping(propagated, launched=True)
     for resource in world.resources.values():
         if arn in (resource.physical_id, *map(str, resource.attributes.values())):
@@ -216,7 +216,7 @@ def _autoscaling(world: World, operation: str, params: Json) -> Iterator[str]:
     names += [tag["ResourceId"] for tag in params.get("Tags", [])]
     names += [
         group.name
-        for group in world.groups.values()
+        for group in world.auto_scaling_groups().values()
         if any(one.id == params.get("InstanceId") for one in group.instances)
     ]
     for name in dict.fromkeys(names):
@@ -246,6 +246,22 @@ def _eks(world: World, _operation: str, params: Json) -> Iterator[str]:
         yield world.arn("eks", f"nodegroup/{cluster}/{name}/*")
     else:
         yield world.arn("eks", f"cluster/{cluster}") if cluster else "*"
+
+
+def _pcs(world: World, operation: str, params: Json) -> Iterator[str]:
+    """Service authorization reference, "AWS Parallel Computing Service"; RegisterComputeNodeGroupInstance has none."""
+    cluster = world.pcs_cluster(params.get("clusterIdentifier", ""))
+    if "resourceArn" in params:
+        yield str(params["resourceArn"])
+    elif "clusterIdentifier" not in params or operation == "RegisterComputeNodeGroupInstance":
+        yield "*"
+    elif cluster is None:
+        yield world.arn("pcs", f"cluster/{params['clusterIdentifier']}")
+    else:
+        wanted = params.get("computeNodeGroupIdentifier") or params.get("queueIdentifier")
+        parts = [*world.pcs_parts(Type.PCS_NODE_GROUP, cluster), *world.pcs_parts(Type.PCS_QUEUE, cluster)]
+        named = [one for one in parts if wanted in (one.attributes["Id"], one.settings["Name"])]
+        yield str(named[0].attributes["Arn"] if named else cluster.attributes["Arn"])
 
 
 def _cloudwatch(world: World, operation: str, params: Json) -> Iterator[str]:
@@ -279,6 +295,7 @@ _RESOURCES: Mapping[str, Callable[[World, str, Json], Iterator[str]]] = {
     "eks": _eks,
     "elbv2": _elbv2,
     "logs": _logs,
+    "pcs": _pcs,
     "resource-groups": _resource_groups,
 }
 
