@@ -218,8 +218,8 @@ def _decide(question: Question, documents: Iterable[Json]) -> bool:
 
 # AWS PCS puts the key of Slurm, and that of its REST API, into Secrets Manager, and makes its service-linked role with
 # the first cluster. Sources: AWS PCS user guide, "Use AWS Secrets Manager to find the cluster secret" (name, tag),
-# "Enabling Slurm REST API in AWS PCS", "Service-linked roles for AWS PCS"; the handlers of the registry schema. The name
-# of the second secret is made up.
+# "Enabling Slurm REST API in AWS PCS", "Service-linked roles for AWS PCS"; the handlers of the registry schema. The
+# name of the second secret is made up.
 
 _PCS_ROLE, _PCS_SERVICE = "AWSServiceRoleForPCS", "pcs.amazonaws.com"
 

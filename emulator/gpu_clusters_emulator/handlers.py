@@ -11,13 +11,13 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
-from . import events, nodes, pcs, provisioning
+from . import events, nodes, provisioning
 from .faults import Fault, Refused, refuse
 from .functions import RUN, custom_handler
 from .kubectl import APPLIED, kubectl_handler
 from .models.registry import change_faults, creation_faults, deletion_faults
 from .schemas import resource_schema
-from .timeline import move_clock
+from .waits import waiting
 from .world import Json, Resource, Type, World
 
 Handler = dict[str, Any]
@@ -98,7 +98,7 @@ class Handlers(dict[str, Handler]):
             own = correct(own, self._host)
         if own is not None and (not has_schema or type_name not in provisioning.MODELLED_TYPES):
             return self._checked(type_name, own) if has_schema else own
-        return self._modelled(type_name) if has_schema else None
+        return waiting(type_name, self._modelled(type_name), self._host) if has_schema else None
 
     def _checked(self, type_name: str, own: Handler) -> Handler:
         """The engine's handler, behind the schema and the models' checks."""
@@ -156,15 +156,10 @@ class Handlers(dict[str, Handler]):
         def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
             given, policy = self._completed(type_name, logical_id, given, stack_name)
             properties = self._accepted(type_name, logical_id, given, policy)
-            if type_name in _ALONE:
-                self._refuse_beside(type_name, logical_id, stack_name, properties)
             resource = provisioning.create(
                 host.here(), type_name, logical_id, properties, stack_name, update_policy=policy
             )
-            if type_name in _ALONE:
-                resource.settings["Operation"] = host.operation(stack_name)
             host.show(resource)
-            self._await(resource)
             if type_name == Type.AUTO_SCALING_GROUP and host.here().waits_for_in_service:
                 nodes.await_in_service(host.here(), resource)
             return resource.physical_id, resource.attributes
@@ -188,7 +183,6 @@ class Handlers(dict[str, Handler]):
             provisioning.update(world, resource, properties, update_policy=policy)
             if type_name not in _KEPT:
                 host.show(resource)
-            self._await(resource)
             return physical_id, resource.attributes
 
         def delete(physical_id: str, _given: Json) -> None:
@@ -199,30 +193,8 @@ class Handlers(dict[str, Handler]):
             if resource is not None:
                 host.hide(resource)
             provisioning.delete(host.here(), type_name, physical_id)
-            if type_name in pcs.TYPES:
-                move_clock(host.here(), host.here().clock.now() + pcs.deletion_time())
 
         return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
-
-    def _await(self, resource: Resource) -> None:
-        """Let the time pass that AWS PCS takes for a change; CloudFormation waits for it."""
-        world = self._host.here()
-        if resource.type in pcs.TYPES and pcs.ready_at(resource) > world.clock.now():
-            move_clock(world, pcs.ready_at(resource))
-
-    def _refuse_beside(self, type_name: str, logical_id: str, stack_name: str, given: Json) -> None:
-        """Refuse what CloudFormation may make at the same time as another that must be made alone.
-
-        CloudFormation makes resources that do not depend on each other side by side, and so it does with stacks.
-        """
-        world, host = self._host.here(), self._host
-        for other in world.of_type(type_name):
-            present = other.settings.get("Operation")
-            if not present or other.region != world.region or present != host.operation(other.stack_name):
-                continue
-            if other.stack_name == stack_name and host.follows(stack_name, logical_id, other.logical_id):
-                continue
-            _ALONE[Type(type_name)](logical_id, given, other)
 
     def _completed(self, type_name: str, name: str, given: Json, stack_name: str) -> tuple[Json, Json]:
         """The properties and the `UpdatePolicy` of an Auto Scaling group; stack tags are propagated to its nodes.
@@ -304,27 +276,6 @@ class Handlers(dict[str, Handler]):
         refuse(f"{type_name} {physical_id}", deletion_faults(type_name, physical_id, self._host.here()))
 
 
-def _refuse_second_cluster(logical_id: str, _given: Json, other: Resource) -> None:
-    """PCS API model (botocore 1.44.5), CreateCluster: one cluster in a Creating state per Region and account."""
-    raise pcs.quota_refusal(logical_id, other)
-
-
-def _refuse_second_delivery(logical_id: str, given: Json, other: Resource) -> None:
-    """Deliveries that share an end are made one after another: hashicorp/terraform-provider-aws issue 42194."""
-    shared = [name for name in ("DeliverySourceName", "DeliveryDestinationArn") if given[name] == other.properties[name]]
-    if shared:
-        message = (
-            f"ConflictException: Requested resource is currently being updated: {other.logical_id} has the same "
-            f"{' and '.join(shared)}, and neither depends on the other"
-        )
-        raise Refused(f"{Type.DELIVERY} {logical_id}", [Fault("delivery-beside", message, shared[0])])
-
-
-#: Types of which not every two may be made at the same time.
-_ALONE: Mapping[Type, Callable[[str, Json, Resource], None]] = {
-    Type.DELIVERY: _refuse_second_delivery,
-    Type.PCS_CLUSTER: _refuse_second_cluster,
-}
 #: Types whose parts in the engine stay through an update.
 _KEPT = (Type.CLUSTER, Type.PCS_CLUSTER)
 

@@ -81,13 +81,11 @@ def plant(world: World, seed: Mapping[str, Any]) -> Json:
     world.seeded_placement_groups |= seed.get("placement_groups", {})
     world.seeded_buckets |= seed.get("buckets", {})
     world.seeded_certificates |= set(seed.get("certificates", ()))
-    for name, document in seed.get("clusters", {}).items():
-        world.add(seeded_cluster(world, name, document))
-    for name, document in seed.get("pcs_clusters", {}).items():
-        world.add(seeded_pcs_cluster(world, name, document))
-    if "block_event_names" in seed:
-        delivered, warning = seed["block_event_names"]
-        world.block_event_names = (delivered, warning)
+    for key, seeded in (("clusters", seeded_cluster), ("pcs_clusters", seeded_pcs_cluster)):
+        for name, document in seed.get(key, {}).items():
+            world.add(seeded(world, name, document))
+    delivered, warning = seed.get("block_event_names", world.block_event_names)
+    world.block_event_names = (delivered, warning)
     if not seed.get("enforces_permissions", True):
         world.decide = None
     if "failing_calls" in seed:

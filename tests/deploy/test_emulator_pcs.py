@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
-from mutations import Mutation, drop, put
+from mutations import put
 from plain_fleet import allow, policy, role
-from plain_pcs import attribute, cluster_properties, node_group_properties, node_role, pcs_cluster, queue_properties
+from plain_pcs import attribute, cluster_properties, node_role, pcs_cluster, queue_properties
 
 Json = dict[str, Any]
 
@@ -150,7 +150,7 @@ def test_nodes_have_the_tags_and_the_role_of_their_group(account: InProcessEmula
 def test_an_instance_that_is_gone_is_launched_again(account: InProcessEmulator) -> None:
     shown = account.deploy(pcs_cluster())
     before = node_ids(account, shown["Nodes"])
-    lost = sorted(before)[0]
+    lost = min(before)
     account.client("ec2").terminate_instances(InstanceIds=[lost])
     after = node_ids(account, shown["Nodes"])
     assert len(after) == 2
@@ -328,9 +328,7 @@ def test_a_stack_is_destroyed_in_its_order(account: InProcessEmulator) -> None:
     with pytest.raises(client.exceptions.ConflictException, match="still has queues or compute node groups"):
         client.delete_cluster(clusterIdentifier=shown["Cluster"])
     with pytest.raises(client.exceptions.ConflictException, match="queues still have the compute node group"):
-        client.delete_compute_node_group(
-            clusterIdentifier=shown["Cluster"], computeNodeGroupIdentifier=shown["Nodes"]
-        )
+        client.delete_compute_node_group(clusterIdentifier=shown["Cluster"], computeNodeGroupIdentifier=shown["Nodes"])
     account.destroy()
     assert client.list_clusters()["clusters"] == []
     assert account.resources() == []
@@ -453,9 +451,7 @@ def test_the_api_takes_sizes_and_refuses_the_rest_by_name(account: InProcessEmul
     with pytest.raises(client.exceptions.ConflictException, match="is in state UPDATING"):
         client.update_compute_node_group(**names, scalingConfiguration=sizes)
     with pytest.raises(client.exceptions.ServiceQuotaExceededException, match="make 40 nodes"):
-        client.update_compute_node_group(
-            **names, scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 40}
-        )
+        client.update_compute_node_group(**names, scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 40})
     with pytest.raises(client.exceptions.ClientError, match="only sizes are changed by a call here, not amiId"):
         client.update_compute_node_group(**names, amiId="ami-0fedcba9876543210")
     with pytest.raises(client.exceptions.ClientError, match="no model answers pcs:CreateCluster"):
@@ -469,7 +465,9 @@ def test_the_api_takes_sizes_and_refuses_the_rest_by_name(account: InProcessEmul
         account.deploy(edited((f"{NODES}.AmiId", "ami-0fedcba9876543210")))
     account.move_clock(minutes_later(account, 6))
     account.deploy(edited((f"{NODES}.AmiId", "ami-0fedcba9876543210")))
-    assert len(node_ids(account, shown["Nodes"])) == 2, "CloudFormation sends the sizes of the template with every update"
+    assert len(node_ids(account, shown["Nodes"])) == 2, (
+        "CloudFormation sends the sizes of the template with every update"
+    )
 
 
 def minutes_later(account: InProcessEmulator, minutes: int) -> str:
@@ -556,7 +554,7 @@ def test_permissions_come_before_the_nodes(account: InProcessEmulator) -> None:
 def test_rules_of_the_group_come_before_the_nodes(account: InProcessEmulator) -> None:
     given = pcs_cluster()
     del given["Resources"]["Nodes"]["DependsOn"]
-    with pytest.raises(DeployFailed, match="admit nobody of .* on port 6817 now"):
+    with pytest.raises(DeployFailed, match=r"admit nobody of .* on port 6817 now"):
         account.deploy(given)
 
 

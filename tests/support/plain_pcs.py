@@ -109,7 +109,4 @@ def pcs_cluster(**more: Json) -> Json:
         "Queue": attribute("Queue"),
         "Status": attribute("Cluster", "Status"),
     }
-    outputs = {
-        key: {"Value": value} for key, value in shown.items() if "Fn::GetAtt" not in value or key in resources or key == "Status"
-    }
-    return {"Resources": resources, "Outputs": outputs}
+    return {"Resources": resources, "Outputs": {key: {"Value": value} for key, value in shown.items()}}

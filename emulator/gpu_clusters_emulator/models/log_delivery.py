@@ -26,8 +26,8 @@ def source_faults(properties: Json, world: World) -> Iterator[Fault]:
         return
     for other in world.of_type(Type.DELIVERY_SOURCE):
         if (other.properties.get("ResourceArn"), other.properties.get("LogType")) == (arn, kind):
-            message = "ConflictException: This ResourceId has already been used in another Delivery Source in this account"
-            message += f": {other.physical_id} delivers {kind} of {arn}"
+            message = "This ResourceId has already been used in another Delivery Source in this account"
+            message = f"ConflictException: {message}: {other.physical_id} delivers {kind} of {arn}"
             yield Fault("delivery-source", message, "LogType")
     if arn.split(":")[2:3] != ["pcs"]:
         return

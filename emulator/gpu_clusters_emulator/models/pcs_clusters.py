@@ -117,7 +117,7 @@ def cluster_change_faults(physical_id: str, old: Json, new: Json, world: World) 
         if pcs.status(world, one) != pcs.ACTIVE
     ]
     if busy:
-        message = f"ConflictException: queues and compute node groups must be in ACTIVE state, not so: {', '.join(busy)}"
+        message = f"ConflictException: queues and compute node groups must be in ACTIVE state: {', '.join(busy)}"
         yield Fault("pcs-state", message)
     yield from _step_faults(old["Scheduler"]["Version"], new["Scheduler"]["Version"])
 
@@ -147,9 +147,7 @@ def cluster_deletion_faults(physical_id: str, world: World) -> Iterator[Fault]:
     if cluster is None:
         return
     parts = [
-        one.settings["Name"]
-        for kind in (Type.PCS_QUEUE, Type.PCS_NODE_GROUP)
-        for one in world.pcs_parts(kind, cluster)
+        one.settings["Name"] for kind in (Type.PCS_QUEUE, Type.PCS_NODE_GROUP) for one in world.pcs_parts(kind, cluster)
     ]
     if parts:
         message = f"ConflictException: the cluster still has queues or compute node groups: {', '.join(parts)}"

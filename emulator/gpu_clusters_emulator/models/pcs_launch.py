@@ -122,9 +122,9 @@ def _block_faults(properties: Json, own: Json, block: Reservation, world: World)
 # the node stays; with TERMINATE no node would stay.
 
 
-def script_faults(actions: Json, role: str, world: World) -> Iterator[Fault]:
-    """Faults of `NodeLifecycleActions`, by what a node with that role can download."""
-    if not actions:
+def script_faults(actions: Json | None, role: str, world: World) -> Iterator[Fault]:
+    """Faults of `NodeLifecycleActions`, by what a node with that role can download; empty for an unknown role."""
+    if actions is None:
         return
     path = "NodeLifecycleActions/Stages"
     stages: Json = actions.get("Stages", {})
@@ -141,7 +141,7 @@ def script_faults(actions: Json, role: str, world: World) -> Iterator[Fault]:
             if "S3VersionId" in source:
                 yield Fault("pcs-scripts", f"S3VersionId is only valid with an S3 URI, got {location}", path)
             continue
-        for reason in _download_messages(source, role, world):
+        for reason in _download_messages(source, role, world) if role else ():
             message = f"the node cannot run {one['Name']!r}: {reason}"
             if one.get("OnError", "TERMINATE") == "TERMINATE":
                 yield Fault("pcs-script", f"{message}; onError=TERMINATE ends every node", path)

@@ -48,8 +48,7 @@ def compute_node_group_faults(properties: Json, world: World) -> Iterator[Fault]
     yield from template
     missing = list(part_faults(properties, world, _OPERATION))
     yield from missing
-    if role is not None:
-        yield from script_faults(properties.get("NodeLifecycleActions", {}), role.physical_id, world)
+    yield from script_faults(properties.get("NodeLifecycleActions"), role.physical_id if role else "", world)
     cluster = world.pcs_cluster(properties["ClusterId"])
     if missing or cluster is None:
         return
@@ -108,9 +107,7 @@ def _type_faults(properties: Json) -> Iterator[Fault]:
     for name in unknown:
         yield Fault("instance-type", f"there is no instance type {name!r}", _TYPES)
     known = [instance_types()[name] for name in names if name in instance_types()]
-    forms = {
-        (one.architecture, one.vcpus, one.accelerator.count if one.accelerator else 0): one.name for one in known
-    }
+    forms = {(one.architecture, one.vcpus, one.accelerator.count if one.accelerator else 0): one.name for one in known}
     if len(forms) > 1:
         shown = "; ".join(f"{name} has {form[0]}, {form[1]} vCPUs, {form[2]} GPUs" for form, name in forms.items())
         message = f"all instance types have the same architecture, vCPUs and GPUs: {shown}"
@@ -187,9 +184,6 @@ def _cluster_faults(properties: Json, cluster: Resource, world: World) -> Iterat
     if idle is not None and version_of(version) < _IDLE_TIME_SINCE:
         message = f"the idle time of a group needs Slurm 25.11 or later, and the cluster has {version}"
         yield Fault("pcs-setting-version", message, "SlurmConfiguration/ScaleDownIdleTimeInSeconds")
-    if idle == 0:
-        message = "the idle time is -1 or at least 1 second, got 0"
-        yield Fault("pcs-idle-time", message, "SlurmConfiguration/ScaleDownIdleTimeInSeconds")
 
 
 # Whether nodes and the controller reach each other, as far as the account shows the groups. A range of addresses is
@@ -237,10 +231,11 @@ def _admits(world: World, doors: set[str], callers: set[str], port: int) -> bool
     ]
     for name in doors:
         rules += world.properties_of(Type.SECURITY_GROUP, name).get("SecurityGroupIngress", [])
-    return any(
-        _has_port(rule, port) and ("CidrIp" in rule or "CidrIpv6" in rule or rule.get("SourceSecurityGroupId") in callers)
-        for rule in rules
-    )
+    return any(_has_port(rule, port) and _is_from(rule, callers) for rule in rules)
+
+
+def _is_from(rule: Json, callers: set[str]) -> bool:
+    return "CidrIp" in rule or "CidrIpv6" in rule or rule.get("SourceSecurityGroupId") in callers
 
 
 def _has_port(rule: Json, port: int) -> bool:

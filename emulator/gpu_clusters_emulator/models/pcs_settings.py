@@ -21,34 +21,39 @@ from ..world import Json
 _PATH = "SlurmConfiguration/SlurmCustomSettings"
 _GRES_PATH = "SlurmConfiguration/GresCustomSettings"
 _LISTS = ("SlurmCustomSettings", "SlurmdbdCustomSettings", "CgroupCustomSettings", "GresCustomSettings")
+_OF_CLUSTERS = """
+    AccountingStorageEnforce AccountingStorageTRES AccountingStoreFlags AuthAltParameters CliFilterParameters
+    CliFilterPlugins CommunicationParameters DefMemPerCPU Epilog EnforcePartLimits FairShareDampeningFactor
+    FirstJobId HealthCheckInterval HealthCheckNodeState HealthCheckProgram JobRequeue LaunchParameters
+    Licenses MetricsType MinJobAge OverTimeLimit PreemptExemptTime PreemptMode PreemptParameters PreemptType
+    PriorityCalcPeriod PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge
+    PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc PriorityWeightFairshare
+    PriorityWeightJobSize PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES Prolog PrologFlags
+    RequeueExit RequeueExitHold SchedulerParameters SelectTypeParameters SrunPortRange TaskEpilog
+    TaskPluginParam TaskProlog TrackWCKey UnkillableStepProgram UnkillableStepTimeout
+"""
+_OF_GROUPS = """
+    CpuSpecList Features Gres MemSpecLimit Parameters RealMemory Sockets Weight
+"""
+_OF_QUEUES = """
+    AllowAccounts AllowQos Default DefaultTime DenyAccounts DenyQos ExclusiveUser GraceTime MaxTime
+    OverSubscribe OverTimeLimit PowerDownOnIdle PreemptMode PriorityJobFactor PriorityTier QOS
+    TRESBillingWeights
+"""
 _ALLOWED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "cluster": frozenset(
-            "AccountingStorageEnforce AccountingStorageTRES AccountingStoreFlags AuthAltParameters CliFilterParameters "
-            "CliFilterPlugins CommunicationParameters DefMemPerCPU Epilog EnforcePartLimits FairShareDampeningFactor "
-            "FirstJobId HealthCheckInterval HealthCheckNodeState HealthCheckProgram JobRequeue LaunchParameters "
-            "Licenses MetricsType MinJobAge OverTimeLimit PreemptExemptTime PreemptMode PreemptParameters PreemptType "
-            "PriorityCalcPeriod PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge "
-            "PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc PriorityWeightFairshare "
-            "PriorityWeightJobSize PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES Prolog PrologFlags "
-            "RequeueExit RequeueExitHold SchedulerParameters SelectTypeParameters SrunPortRange TaskEpilog "
-            "TaskPluginParam TaskProlog TrackWCKey UnkillableStepProgram UnkillableStepTimeout".split()
-        ),
-        "compute node group": frozenset(
-            "CpuSpecList Features Gres MemSpecLimit Parameters RealMemory Sockets Weight".split()
-        ),
-        "queue": frozenset(
-            "AllowAccounts AllowQos Default DefaultTime DenyAccounts DenyQos ExclusiveUser GraceTime MaxTime "
-            "OverSubscribe OverTimeLimit PowerDownOnIdle PreemptMode PriorityJobFactor PriorityTier QOS "
-            "TRESBillingWeights".split()
-        ),
+        "cluster": frozenset(_OF_CLUSTERS.split()),
+        "compute node group": frozenset(_OF_GROUPS.split()),
+        "queue": frozenset(_OF_QUEUES.split()),
     }
 )
 #: The first version that takes a parameter; SelectTypeParameters for two of its values.
 _SINCE = {"MetricsType": (25, 11), "Parameters": (25, 11), "Sockets": (25, 11)}
 _SOCKET_VALUES, _SOCKETS_SINCE = {"CR_Socket", "CR_Socket_Memory"}, (25, 11)
 _LEAST_JOB_AGE = 5
-_GRES_ATTRIBUTES = frozenset("AutoDetect Name Type Count Cores Links Flags File MultipleFiles".split())
+_GRES_ATTRIBUTES = frozenset(
+    {"AutoDetect", "Name", "Type", "Count", "Cores", "Links", "Flags", "File", "MultipleFiles"}
+)
 _AUTO_DETECT_SINCE = (25, 11)
 _SHARED = frozenset({"mps", "shard"})
 _RANGE = re.compile(r"\[([^\]]*)\]")
@@ -71,7 +76,8 @@ def setting_faults(slurm: Json, level: str, version: str) -> Iterator[Fault]:
     allowed = {one.lower(): one for one in _ALLOWED[level]}
     for name in names:
         if name.lower() not in allowed:
-            message = f"the Slurm setting {name} is not supported for a {level}; supported: {', '.join(_ALLOWED[level])}"
+            shown = ", ".join(sorted(_ALLOWED[level]))
+            message = f"the Slurm setting {name} is not supported for a {level}; supported: {shown}"
             yield Fault("pcs-setting", message, _PATH)
     for name, count in Counter(map(str.lower, names)).items():
         if count > 1:
