@@ -554,7 +554,7 @@ def test_permissions_come_before_the_nodes(account: InProcessEmulator) -> None:
 def test_rules_of_the_group_come_before_the_nodes(account: InProcessEmulator) -> None:
     given = pcs_cluster()
     del given["Resources"]["Nodes"]["DependsOn"]
-    with pytest.raises(DeployFailed, match=r"admit nobody of .* on port 6817 now"):
+    with pytest.raises(DeployFailed, match=r"admit none of .* on port 6817 now"):
         account.deploy(given)
 
 

@@ -3,7 +3,7 @@
 Sources, stored copies of 2026: AWS PCS user guide, "Overview of launch templates in AWS PCS", "Multiple network
 interfaces in AWS PCS", "Working with Amazon EC2 user data for AWS PCS", "Configure an AWS PCS compute node group to use
 a Capacity Block", "Using I-ODCRs with AWS PCS", "Configure node lifecycle actions in AWS PCS" (2 MiB, s3:GetObject,
-SHA-256, onError). Left out: that interfaces beyond the primary have the device index 1, which the guide says and AWS's
+SHA-256, onError). Left out: that interfaces beyond the primary have the device index 1, which the guide states and AWS's
 own template for p6-b300 does not keep (awslabs/awsome-distributed-ai, add-cng-p6-b300.yaml).
 """
 

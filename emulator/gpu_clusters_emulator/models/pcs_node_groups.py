@@ -199,13 +199,13 @@ def _reach_faults(properties: Json, cluster: Resource, world: World) -> Iterator
         return
     if not _admits(world, controller, nodes, pcs.SLURMCTLD_PORT):
         message = (
-            f"nodes cannot register: the groups of the cluster ({', '.join(sorted(controller))}) admit nobody of "
+            f"nodes cannot register: the groups of the cluster ({', '.join(sorted(controller))}) admit none of "
             f"{', '.join(sorted(nodes))} on port {pcs.SLURMCTLD_PORT} now"
         )
         yield Fault("pcs-reach", message, "CustomLaunchTemplate")
     if not _admits(world, nodes, controller, pcs.SLURMD_PORT):
         message = (
-            f"the controller does not reach slurmd: {', '.join(sorted(nodes))} admit nobody of "
+            f"the controller does not reach slurmd: {', '.join(sorted(nodes))} admit none of "
             f"{', '.join(sorted(controller))} on port {pcs.SLURMD_PORT} now"
         )
         yield Fault("pcs-reach", message, "CustomLaunchTemplate")

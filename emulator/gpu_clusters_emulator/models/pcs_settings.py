@@ -120,7 +120,7 @@ def _is_gpu(record: Json) -> bool:
 
 
 def _detects(record: Json) -> bool:
-    return record.get("AutoDetect", "off").lower() != "off"
+    return str(record.get("AutoDetect", "off")).lower() != "off"
 
 
 def _record_faults(record: Json, version: str) -> Iterator[Fault]:
