@@ -43,6 +43,8 @@ def authorize(world: World, caller: Caller, service: str, operation: str, params
         require(world, caller, action, resource, asked)
         if tags:  # EC2 user guide, "Grant permission to tag Amazon EC2 resources during creation"
             require(world, caller, "ec2:CreateTags", resource, asked | {"ec2:createaction": operation})
+    for also in _ALSO.get((service, operation), _nothing)(world, params):
+        require(world, caller, *also)
 
 
 def require(world: World, caller: Caller, action: str, resource: str, asked: Mapping[str, str] | None = None) -> None:
@@ -297,6 +299,58 @@ _RESOURCES: Mapping[str, Callable[[World, str, Json], Iterator[str]]] = {
     "logs": _logs,
     "pcs": _pcs,
     "resource-groups": _resource_groups,
+}
+
+
+# What PCS does in the name of its caller, who needs the permissions. Sources: AWS PCS user guide, "Minimum permissions
+# for AWS PCS", UpdateComputeNodeGroup and Capacity Blocks; IAM user guide, "Forward access sessions" (condition keys).
+
+_PCS_LOOKS = (
+    "DescribeVpcs",
+    "DescribeSubnets",
+    "DescribeSecurityGroups",
+    "DescribeLaunchTemplates",
+    "DescribeLaunchTemplateVersions",
+    "DescribeInstanceTypes",
+    "DescribeInstanceTypeOfferings",
+)
+_PCS_BLOCK_LOOKS = ("DescribeCapacityReservations", "DescribeCapacityBlocks", "DescribeCapacityBlockStatus")
+_VIA_PCS = {
+    "aws:viaawsservice": "true",
+    "aws:calledvia": "pcs.amazonaws.com",
+    "aws:calledviafirst": "pcs.amazonaws.com",
+    "aws:calledvialast": "pcs.amazonaws.com",
+}
+_Also = tuple[str, str, Mapping[str, str]]
+
+
+def _nothing(_world: World, _params: Json) -> Iterator[_Also]:
+    return iter(())
+
+
+def _updated_group(world: World, params: Json) -> Iterator[_Also]:
+    cluster = world.pcs_cluster(params.get("clusterIdentifier", ""))
+    wanted = params.get("computeNodeGroupIdentifier")
+    for one in world.pcs_parts(Type.PCS_NODE_GROUP, cluster) if cluster else ():
+        if wanted not in (one.attributes["Id"], one.settings["Name"]):
+            continue
+        is_block = one.properties.get("PurchaseOption") == "CAPACITY_BLOCK"
+        for name in (*_PCS_LOOKS, *(_PCS_BLOCK_LOOKS if is_block else ())):
+            yield f"ec2:{name}", "*", _VIA_PCS
+        yield "ec2:RunInstances", world.arn("ec2", "instance/*"), _VIA_PCS
+        yield "ec2:CreateFleet", world.arn("ec2", "fleet/*"), _VIA_PCS
+        yield "ec2:CreateTags", world.arn("ec2", "instance/*"), _VIA_PCS
+        arn = str(one.properties["IamInstanceProfileArn"])
+        yield "iam:GetInstanceProfile", arn, _VIA_PCS
+        for profile in world.of_type(_PROFILE):
+            role = world.find(_ROLE, str(profile.properties["Roles"][0]))
+            if profile.attributes.get("Arn") == arn and role is not None:
+                passed = {**_VIA_PCS, "iam:passedtoservice": "ec2.amazonaws.com"}
+                yield "iam:PassRole", str(role.attributes["Arn"]), passed
+
+
+_ALSO: Mapping[tuple[str, str], Callable[[World, Json], Iterator[_Also]]] = {
+    ("pcs", "UpdateComputeNodeGroup"): _updated_group,
 }
 
 

@@ -407,7 +407,22 @@ MACHINE = {
 }
 
 
-def test_a_state_machine_sizes_a_group_and_waits_for_it(account: InProcessEmulator) -> None:
+#: AWS PCS user guide, "Minimum permissions for AWS PCS", UpdateComputeNodeGroup and Capacity Blocks.
+LOOKS = (
+    *(f"ec2:Describe{one}" for one in ("Vpcs", "Subnets", "SecurityGroups", "LaunchTemplates", "InstanceTypes")),
+    *(f"ec2:Describe{one}" for one in ("LaunchTemplateVersions", "InstanceTypeOfferings", "CapacityReservations")),
+    *("ec2:DescribeCapacityBlocks", "ec2:DescribeCapacityBlockStatus", "iam:GetInstanceProfile"),
+)
+VIA = {"StringEquals": {"aws:CalledViaLast": "pcs.amazonaws.com"}}
+PASSED = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+
+
+def sized(*statements: Json) -> Json:
+    """The template on a block, with a state machine that sizes the group and waits for it.
+
+    Args:
+        statements: What its role may do besides the calls of PCS.
+    """
     substitutions = {"Cluster": attribute("Cluster"), "Nodes": attribute("Nodes")}
     machine = {
         "RoleArn": attribute("Actor", "Arn"),
@@ -421,12 +436,18 @@ def test_a_state_machine_sizes_a_group_and_waits_for_it(account: InProcessEmulat
         Machine={"Type": "AWS::StepFunctions::StateMachine", "Properties": machine},
         Rule={"Type": "AWS::Events::Rule", "Properties": rule},
         Actor=role("states.amazonaws.com"),
-        Act=policy("Actor", allow(attribute("Nodes", "Arn"), *acting)),
+        Act=policy("Actor", allow(attribute("Nodes", "Arn"), *acting), *statements),
         Starter=role("events.amazonaws.com"),
         Start=policy("Starter", allow({"Ref": "Machine"}, "states:StartExecution")),
     )
     put("Resources.Nodes.Properties.ScalingConfiguration.MinInstanceCount", 0)(given)
-    shown = account.deploy(given)
+    return given
+
+
+def test_a_state_machine_sizes_a_group_and_waits_for_it(account: InProcessEmulator) -> None:
+    launches = allow("*", "ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateTags", Condition=VIA)
+    passes = allow(attribute("Role", "Arn"), "iam:PassRole", Condition=PASSED)
+    shown = account.deploy(sized(allow("*", *LOOKS), launches, passes))
     account.move_clock("2026-12-01T11:31Z")
     assert node_ids(account, shown["Nodes"]) == set()
     for nodes in (4, 0):
@@ -438,6 +459,25 @@ def test_a_state_machine_sizes_a_group_and_waits_for_it(account: InProcessEmulat
     assert shrunk["retries"] == ["Pcs.ConflictException"] * 3, "the clock rests: the first update is still under way"
     account.emit({"source": "test", "detail-type": "size", "detail": {"nodes": 3}})
     assert account.history()["executions"][-1]["error"] == "Pcs.ValidationException", "static or dynamic, no mix"
+
+
+@pytest.mark.parametrize(
+    ("statements", "action"),
+    [
+        ([], "ec2:DescribeVpcs"),
+        ([allow("*", *LOOKS)], "ec2:RunInstances"),
+        ([allow("*", *LOOKS, "ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateTags")], "iam:PassRole"),
+    ],
+)
+def test_pcs_launches_in_the_name_of_its_caller(
+    account: InProcessEmulator, statements: list[Json], action: str
+) -> None:
+    shown = account.deploy(sized(*statements))
+    account.move_clock("2026-12-01T11:31Z")
+    account.emit({"source": "test", "detail-type": "size", "detail": {"nodes": 4}})
+    assert account.history()["executions"][-1]["status"] == "FAILED"
+    assert account.history()["denied"][-1]["action"] == action
+    assert node_ids(account, shown["Nodes"]) == set()
 
 
 def test_the_api_takes_sizes_and_refuses_the_rest_by_name(account: InProcessEmulator) -> None:

@@ -3,8 +3,8 @@
 Sources, stored copies of 2026: AWS PCS user guide, "Overview of launch templates in AWS PCS", "Multiple network
 interfaces in AWS PCS", "Working with Amazon EC2 user data for AWS PCS", "Configure an AWS PCS compute node group to use
 a Capacity Block", "Using I-ODCRs with AWS PCS", "Configure node lifecycle actions in AWS PCS" (2 MiB, s3:GetObject,
-SHA-256, onError). Left out: that interfaces beyond the primary have the device index 1, which the guide states and AWS's
-own template for p6-b300 does not keep (awslabs/awsome-distributed-ai, add-cng-p6-b300.yaml).
+SHA-256, onError). Left out: that interfaces beyond the primary have the device index 1. The guide states it, and AWS's
+own template for p6-b300 does not keep it (awslabs/awsome-distributed-ai, add-cng-p6-b300.yaml).
 """
 
 from __future__ import annotations

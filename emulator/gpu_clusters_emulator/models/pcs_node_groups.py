@@ -127,7 +127,7 @@ def _role(properties: Json, world: World) -> tuple[Resource | None, list[Fault]]
 
 def _role_faults(role: Resource, world: World) -> Iterator[Fault]:
     name, path = role.physical_id, str(role.properties.get("Path", "/"))
-    if not name.startswith(_NAME_PREFIX) and path != _PATH:
+    if not name.startswith(_NAME_PREFIX) and _PATH not in path:
         message = f"the role name must start with {_NAME_PREFIX} or must have the path {_PATH}, got {path}{name}"
         yield Fault("pcs-role-name", message, _PROFILE)
     trust = role.properties["AssumeRolePolicyDocument"]
