@@ -28,8 +28,8 @@ _REST_SINCE = (25, 5)
 _MOST_STEPS = 3
 _VALID_VALUES = re.compile(r"Valid Values: <code>([^<]+)</code>")
 _SIZE = re.compile(r"<code>(SMALL|MEDIUM|LARGE)</code>\s*:\s*([\d,]+) compute nodes")
-#: The name of a zone of a Region; Local Zones and Wavelength Zones have a place in theirs (EC2 user guide, "Zones").
-_REGIONAL_ZONE = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+[a-z]")
+#: Local Zones and Wavelength Zones have a place behind the Region in their names (EC2 user guide, "Zones").
+_OTHER_ZONE = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d+-")
 
 
 @cache
@@ -92,7 +92,7 @@ def _network_faults(given: Json, world: World) -> Iterator[Fault]:
     yield from group_faults(groups, subnets, world, _GROUPS)
     for subnet in subnets:
         zone = world.zone_of_subnet(subnet)
-        if zone and not _REGIONAL_ZONE.fullmatch(zone):
+        if zone and _OTHER_ZONE.match(zone):
             message = f"the subnet {subnet} is in {zone}: subnets can't be in Outposts, Wavelength or a Local Zone"
             yield Fault("pcs-local-zone", message, _SUBNETS)
 
