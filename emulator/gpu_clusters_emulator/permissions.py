@@ -250,12 +250,12 @@ def _eks(world: World, _operation: str, params: Json) -> Iterator[str]:
         yield world.arn("eks", f"cluster/{cluster}") if cluster else "*"
 
 
-def _pcs(world: World, operation: str, params: Json) -> Iterator[str]:
-    """Service authorization reference, "AWS Parallel Computing Service"; RegisterComputeNodeGroupInstance has none."""
+def _pcs(world: World, _operation: str, params: Json) -> Iterator[str]:
+    """Service authorization reference, "AWS Parallel Computing Service": a cluster, or what is in one."""
     cluster = world.pcs_cluster(params.get("clusterIdentifier", ""))
     if "resourceArn" in params:
         yield str(params["resourceArn"])
-    elif "clusterIdentifier" not in params or operation == "RegisterComputeNodeGroupInstance":
+    elif "clusterIdentifier" not in params:
         yield "*"
     elif cluster is None:
         yield world.arn("pcs", f"cluster/{params['clusterIdentifier']}")

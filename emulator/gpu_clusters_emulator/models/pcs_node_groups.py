@@ -122,10 +122,12 @@ def _role(properties: Json, world: World) -> tuple[Resource | None, list[Fault]]
     )
     names = profile.properties.get("Roles", []) if profile else []
     role = world.find("AWS::IAM::Role", str(names[0])) if names else None
-    return role, list(_role_faults(role, world)) if role is not None else []
+    cluster = world.pcs_cluster(properties["ClusterId"])
+    arn = str(cluster.attributes["Arn"]) if cluster else "*"
+    return role, list(_role_faults(role, arn, world)) if role is not None else []
 
 
-def _role_faults(role: Resource, world: World) -> Iterator[Fault]:
+def _role_faults(role: Resource, cluster_arn: str, world: World) -> Iterator[Fault]:
     name, path = role.physical_id, str(role.properties.get("Path", "/"))
     if not name.startswith(_NAME_PREFIX) and _PATH not in path:
         message = f"the role name must start with {_NAME_PREFIX} or must have the path {_PATH}, got {path}{name}"
@@ -133,7 +135,7 @@ def _role_faults(role: Resource, world: World) -> Iterator[Fault]:
     trust = role.properties["AssumeRolePolicyDocument"]
     if not any(lets_service(trust, one, "sts:AssumeRole", {}) for one in _EC2):
         yield Fault("pcs-role-trust", f"ec2.amazonaws.com may not assume the role {name}", _PROFILE)
-    if not allows(world, name, _REGISTER, "*"):
+    if not allows(world, name, _REGISTER, cluster_arn):
         message = f"AccessDeniedException: nodes cannot register: no policy of {name} allows {_REGISTER} now"
         yield Fault("pcs-role-register", message, _PROFILE)
 
