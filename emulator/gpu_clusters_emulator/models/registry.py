@@ -19,8 +19,11 @@ from . import (
     home_file_systems,
     launch_templates,
     load_balancing,
+    log_delivery,
     lustre,
     networks,
+    pcs_clusters,
+    pcs_node_groups,
     reservations,
 )
 
@@ -71,6 +74,12 @@ _CREATION: Mapping[str, Check] = {
     "AWS::Events::Rule": automation.rule_faults,
     "AWS::FSx::DataRepositoryAssociation": lustre.data_repository_faults,
     "AWS::FSx::FileSystem": _file_system_faults,
+    "AWS::Logs::Delivery": log_delivery.delivery_faults,
+    "AWS::Logs::DeliveryDestination": log_delivery.destination_faults,
+    "AWS::Logs::DeliverySource": log_delivery.source_faults,
+    "AWS::PCS::Cluster": pcs_clusters.cluster_faults,
+    "AWS::PCS::ComputeNodeGroup": pcs_node_groups.compute_node_group_faults,
+    "AWS::PCS::Queue": pcs_clusters.queue_faults,
     "AWS::S3Express::BucketPolicy": buckets.directory_bucket_policy_faults,
     "AWS::S3Express::DirectoryBucket": buckets.directory_bucket_faults,
     "AWS::StepFunctions::StateMachine": automation.state_machine_faults,
@@ -86,6 +95,8 @@ _CALLS: Mapping[str, tuple[str, str]] = {
     "AWS::EKS::Cluster": ("eks", "CreateCluster"),
     "AWS::EKS::Nodegroup": ("eks", "CreateNodegroup"),
     "AWS::Events::Rule": ("events", "PutRule"),
+    "AWS::PCS::Cluster": ("pcs", "CreateCluster"),
+    "AWS::PCS::Queue": ("pcs", "CreateQueue"),
     "AWS::StepFunctions::StateMachine": ("stepfunctions", "CreateStateMachine"),
     "AWS::ElasticLoadBalancingV2::Listener": ("elbv2", "CreateListener"),
     "AWS::ElasticLoadBalancingV2::ListenerRule": ("elbv2", "CreateRule"),
@@ -98,6 +109,9 @@ _CHANGE: Mapping[str, ChangeCheck] = {
     "AWS::EKS::Cluster": eks_clusters.cluster_change_faults,
     "AWS::EKS::Nodegroup": eks_node_groups.node_group_change_faults,
     "AWS::FSx::FileSystem": _file_system_change_faults,
+    "AWS::Logs::DeliverySource": log_delivery.source_change_faults,
+    "AWS::PCS::Cluster": pcs_clusters.cluster_change_faults,
+    "AWS::PCS::ComputeNodeGroup": pcs_node_groups.compute_node_group_change_faults,
 }
 _DELETION: Mapping[str, tuple[DeletionCheck, ...]] = {
     "AWS::CertificateManager::Certificate": (load_balancing.certificate_deletion_faults,),
@@ -108,6 +122,10 @@ _DELETION: Mapping[str, tuple[DeletionCheck, ...]] = {
     "AWS::EKS::Cluster": (eks_clusters.cluster_deletion_faults,),
     "AWS::ElasticLoadBalancingV2::LoadBalancer": (load_balancing.load_balancer_deletion_faults,),
     "AWS::ElasticLoadBalancingV2::TargetGroup": (load_balancing.target_group_deletion_faults,),
+    "AWS::Logs::DeliveryDestination": (log_delivery.destination_deletion_faults,),
+    "AWS::Logs::DeliverySource": (log_delivery.source_deletion_faults,),
+    "AWS::PCS::Cluster": (pcs_clusters.cluster_deletion_faults,),
+    "AWS::PCS::ComputeNodeGroup": (pcs_node_groups.compute_node_group_deletion_faults,),
 }
 
 
