@@ -264,7 +264,7 @@ def complete(world: World, group: Group, instance_id: str, hook: str, result: st
 
 
 def extend(world: World, group: Group, instance_id: str, hook: str) -> None:
-    """Start a hook's time anew (RecordLifecycleActionHeartbeat); ApiError if it holds no such instance."""
+    """Start a hook's time again (RecordLifecycleActionHeartbeat); ApiError if it holds no such instance."""
     for one in group.instances:
         if one.id == instance_id and hook in one.waits:
             one.waits[hook] = world.clock.now() + _timeout(_named(world, group, hook))

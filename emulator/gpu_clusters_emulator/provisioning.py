@@ -116,7 +116,7 @@ def may_replace(type_name: str, name: str) -> bool:
 
 
 def _changed_inside(type_name: str, old: Json, new: Json) -> list[str]:
-    """Changed properties that replace the resource and stand inside others, or that its schema does not name."""
+    """Changed properties that replace the resource and are inside others, or that its schema does not name."""
     if type_name != Type.FILE_SYSTEM:
         schema = resource_schema(type_name)
         paths = schema.create_only if schema else ()

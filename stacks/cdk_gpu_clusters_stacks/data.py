@@ -96,7 +96,7 @@ class ReachedLustre:
 class LustreStack(DataStack):
     """One FSx for Lustre file system with its links to S3.
 
-    Nothing in its template depends on a fleet: the rules that let clients in stand in stacks of the clients.
+    Nothing in its template depends on a fleet: the rules that admit clients are in stacks of the clients.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class ReachedCheckpoints:
         return [self.bucket_name, *([] if self.express_bucket_name is None else [self.express_bucket_name])]
 
     def grant(self, reader: cdk.Stack, role: iam.IRole) -> None:
-        """Let a role read checkpoints below the prefix, and write them if it may; the permissions stand with the role.
+        """Let a role read checkpoints below the prefix, and write them if it may; the permissions are with the role.
 
         The policies of existing buckets cannot be changed from here: what they need is in an output.
         """

@@ -81,7 +81,7 @@ def check_network_zones(
     ]
     if nat is not None and (egress is NetworkEgress.CLOSED or is_local_zone(nat)):
         closed = egress is NetworkEgress.CLOSED
-        cause = "a closed network has no NAT gateway" if closed else "a NAT gateway may not stand here"
+        cause = "a closed network has no NAT gateway" if closed else "a Local Zone cannot contain the NAT gateway"
         findings.append(
             NAT_ZONE.finding(
                 cause=cause,

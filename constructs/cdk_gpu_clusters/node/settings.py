@@ -170,8 +170,8 @@ class NodeWatch:
     Attributes:
         mode: Whether the watchdog acts, only reports what it would do, or is off.
         acts_from: The least severe fault that is repaired.
-        actions_per_hour: How many nodes of the fleet may be taken out for good within an hour. Further unhealthy nodes
-            keep their work, and only report it.
+        actions_per_hour: How many nodes of the fleet may be taken out permanently within an hour. Further unhealthy
+            nodes keep their work, and only report it.
         reboots_per_hour: How many of its nodes may be rebooted within an hour.
         resets_per_hour: How many of its nodes may have their GPUs reset within an hour.
         repair_wait_seconds: How long jobs may go on before a reboot ends them. A reset waits as long as they run.

@@ -69,7 +69,7 @@ class LustreMount:
             mounts with ("Mounting from an Amazon EC2 instance", stored copy of 2026).
         efa: Whether data use EFA, which requires the settings of `LustreEfa`.
         read_only: Whether the nodes only read: the option `ro` of mount(8). It holds for every program of a node but
-            those of root, who can mount anew.
+            those of root, who can mount again.
 
     Example:
         >>> LustreMount(mount_point="/fsx", dns_name="fs-0.fsx.us-east-1.amazonaws.com", mount_name="abcd").options

@@ -182,7 +182,7 @@ def _market_faults(data: Json, market: str, target: Json, specification: Json) -
     if market == "capacity-block" and (data.get("Placement", {}).keys() & {"GroupName", "GroupId"}):
         yield Fault("block-in-placement-group", "Capacity Blocks do not support placement groups", _PLACEMENT)
     if specification.get("CapacityReservationPreference") in ("none", "open") and target:
-        message = f"preference {specification['CapacityReservationPreference']} cannot stand beside a target"
+        message = f"preference {specification['CapacityReservationPreference']} cannot be combined with a target"
         yield Fault("preference-with-target", message, _SPECIFICATION)
 
 

@@ -25,7 +25,7 @@ _HOLDERS = (
 
 
 def subnet_faults(subnets: Iterable[str], world: World, path: str) -> Iterator[Fault]:
-    """Faults of subnets that something is to stand in."""
+    """Faults of the subnets of a resource."""
     for subnet in subnets:
         if world.zone_of_subnet(subnet) is None:
             yield Fault("subnet-missing", f"the subnet {subnet!r} does not exist", path)

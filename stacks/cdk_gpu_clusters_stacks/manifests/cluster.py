@@ -39,7 +39,7 @@ def store_stacks(spec: ClusterSpec) -> dict[str, str]:
 
 
 def volumes(spec: ClusterSpec) -> dict[str, SharedVolume]:
-    """The file systems of a cluster file by name; of one that is made here, variables stand for what is not known."""
+    """The file systems of a cluster file by name; of one that is made here, variables represent what is not known."""
     found: dict[str, SharedVolume] = {}
     for name, store in spec.data.items():
         homes = home_storage(store)

@@ -383,7 +383,7 @@ _FABRIC = (
 _LINK = Row(
     Resource.LINK_RULES,
     "AWS::EC2::SecurityGroupIngress",
-    replaced="the rules between the fabric and the store's servers are made anew",
+    replaced="the rules between the fabric and the store's servers are made again",
     nodes="mounts may hang for the moment between",
 )
 _KUBERNETES = (

@@ -49,7 +49,7 @@ def plan_network(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> NetworkPla
 
 
 def node_subnet_keys(view: PlannedFleet) -> tuple[str, ...]:
-    """Keys of the subnets that a fleet's nodes stand in."""
+    """Keys of the subnets that a fleet's nodes are in."""
     network = view.parts.network
     return service_subnet_keys(network) if view.is_in_service_subnets and network else (FLEET_SUBNET,)
 

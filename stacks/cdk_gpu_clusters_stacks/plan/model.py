@@ -1,6 +1,6 @@
 """What a cluster file makes, as plain values: the model that `plan` prints and `report` draws.
 
-Units stand in the names. An unknown value is None; `unknown` of the same object then gives the reason, by
+Units are in the names. An unknown value is None; `unknown` of the same object then gives the reason, by
 the name of the field. Times are ISO 8601 texts in UTC. Everything here becomes JSON by `cli.output.as_json`.
 """
 
@@ -318,7 +318,7 @@ class SystemNodesPlan:
     """The nodes without accelerators that hold the cluster's own pods.
 
     Attributes:
-        subnets: Keys of the subnets in the network plan that they stand in.
+        subnets: Keys of the subnets in the network plan that they are in.
         usd_per_hour: List price of all of them.
         prices: What it rests on.
         unknown: Fields above that are None -> why.
@@ -573,7 +573,7 @@ class CapacityPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementPlan:
-    """Where the nodes stand to each other.
+    """Where the nodes are relative to each other.
 
     Attributes:
         strategy: `cluster`, `spread`, `partition`, or None for no placement group.
@@ -682,8 +682,8 @@ class FleetReport:
         accelerators: Devices of all nodes, at the most.
         accelerator_memory_gib: Their memory together, in GiB.
         capacity: How the nodes are bought.
-        placement: Where they stand to each other.
-        subnets: Keys of the subnets in the network plan that the nodes stand in.
+        placement: Where they are relative to each other.
+        subnets: Keys of the subnets in the network plan that the nodes are in.
         availability_zones: Zones of the nodes, as far as they are known.
         fabric: EFA fabric that it shares with the fleets that name it, None without EFA.
         checkpoints: Key of the store for checkpoints, None for none.

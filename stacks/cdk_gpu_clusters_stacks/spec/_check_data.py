@@ -311,11 +311,11 @@ def check_change_of(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Finding]
 
 
 def _check_cluster(deployed: ClusterSpec, wanted: ClusterSpec) -> Iterator[Fault]:
-    """Stacks are named after the cluster, and stand in its account and Region: another is another cluster."""
+    """Stacks are named after the cluster, and are in its account and Region: another is another cluster."""
     for name in ("name", "region", "account"):
         before, after = getattr(deployed, name), getattr(wanted, name)
         if before != after and not (name == "account" and None in (before, after)):
-            yield from _changed((name,), f"{name}, by which every store is made anew", before, after)
+            yield from _changed((name,), f"{name}, by which every store is made again", before, after)
 
 
 def _check_changed_lustre(key: Key, before: LustreOptions, after: LustreOptions) -> list[Fault]:
@@ -346,7 +346,7 @@ def _check_links(key: Key, before: Sequence[RepositorySpec], after: Sequence[Rep
         if old is None or _target(old) == _target(one):
             continue
         finding = STORE_CHANGE.finding(
-            cause="a directory cannot be linked anew while it is linked",
+            cause="a directory cannot be linked again while it is linked",
             got=one.uri,
             allowed=old.uri,
             fix="deploy once with the old link and on_removal: unlink, then once without it, then add the new one",

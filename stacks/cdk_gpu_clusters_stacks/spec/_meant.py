@@ -192,7 +192,7 @@ _SHORT = 4
 
 
 def usable_name(text: str) -> str:
-    """A name near `text` that can stand in a stack name; empty if letters of another alphabet would be lost."""
+    """A name near `text` that can be in a stack name; empty if letters of another alphabet would be lost."""
     text = "".join(one for one in normalize("NFKD", text) if not combining(one))
     if any(one.isalpha() and not one.isascii() for one in text):
         return ""

@@ -18,7 +18,7 @@ ONE_FORM = define_rule("GPU-SPEC-009", "a value with several forms has exactly o
 ORCHESTRATOR = define_rule("GPU-SPEC-010", "the orchestrator is one that this version builds", source=_FORMAT)
 NAME = define_rule(
     "GPU-SPEC-011",
-    "a name can stand in the names of stacks",
+    "a name is valid in the names of stacks",
     source='AWS CloudFormation user guide, "Specify stack details": letters, digits, hyphens, at most 128 characters',
 )
 NODE_COUNT = define_rule("GPU-SPEC-012", "a fleet has a number of nodes, or a range", source=_FORMAT)
@@ -80,13 +80,13 @@ CLOSED_REGISTRY = define_rule(
 )
 FOREIGN_ARN = define_rule(
     "GPU-SPEC-030",
-    "certificates and secrets stand in the cluster's Region",
+    "certificates and secrets are in the cluster's Region",
     source='Elastic Load Balancing user guide for Application Load Balancers, "SSL certificates"; AWS Secrets Manager '
     "and Systems Manager API references: regional",
 )
 SERVICE_SUBNETS = define_rule(
     "GPU-SPEC-031",
-    "inference nodes without reserved capacity stand in service_subnets of an existing network",
+    "inference nodes without reserved capacity are in service_subnets of an existing network",
     source=_FORMAT,
 )
 SILENT_ALARMS = define_rule("GPU-SPEC-032", "alarms that are switched off have no recipients", source=_FORMAT)

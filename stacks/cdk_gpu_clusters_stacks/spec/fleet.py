@@ -150,7 +150,7 @@ class WatchSpec(SpecModel):
         description="Least severe fault that is repaired.",
     )
     actions_per_hour: int = _number(
-        "actions_per_hour", "Nodes of the fleet that may be taken out for good within an hour."
+        "actions_per_hour", "Nodes of the fleet that may be taken out permanently within an hour."
     )
     reboots_per_hour: int = _number("reboots_per_hour", "Nodes of the fleet that may be rebooted within an hour.")
     resets_per_hour: int = _number("resets_per_hour", "Nodes that may have their GPUs reset within an hour.")
@@ -164,7 +164,7 @@ class WatchSpec(SpecModel):
     interval_seconds: int = _number("interval_seconds", "Time from one poll to the next.")
     drain_on_rebalance: bool = Field(
         default=_USUAL_WATCH.drain_on_rebalance,
-        description="Whether a rebalance recommendation drains a Spot node, which may stay all the same.",
+        description="Whether a rebalance recommendation drains a Spot node, which might not be interrupted.",
     )
     job_seconds: int = _number("job_seconds", "Time that jobs have from SIGTERM to the node's end.")
     dcgm_level: int = _number(
@@ -201,13 +201,13 @@ class AlarmsSpec(SpecModel):
         description="False: no alarms at all, and nothing stops a launch loop. CloudWatch bills each.",
     )
     idle: Annotated[bool, updates(Resource.ALARMS)] = Field(
-        default=True, description="Whether GPUs that all stand idle raise an alarm."
+        default=True, description="Whether an alarm is raised when all GPUs are idle."
     )
     idle_minutes: Annotated[int, updates(Resource.ALARMS)] = Field(
         default=_USUAL_ALARMS.idle_minutes or 60,
         ge=5,
         le=1440,
-        description="How long they stand idle before it.",
+        description="How long they are idle before the alarm.",
     )
     abandoned_launches_per_node: Annotated[int, updates(Resource.ALARMS)] = Field(
         default=_USUAL_ALARMS.abandoned_launches_per_node,
