@@ -76,6 +76,29 @@ def test_accounting_has_both_attempts(cluster: Cluster) -> None:
     assert states[-1] == "COMPLETED"
 
 
+def test_before_its_time_limit_a_job_saves_and_goes_back_into_the_queue(cluster: Cluster) -> None:
+    folder = f"{SHARED}/limited"
+    cluster.box.path(folder).mkdir(mode=0o777)
+    cluster.box.path(folder).chmod(0o777)
+    script = f"""#!/bin/bash
+#SBATCH --requeue --open-mode=append --signal=B:USR1@300 --output={folder}/log
+exec gpunode resume --directory {folder} --attempts 2 -- srun bash -c '
+echo "from ${{RESUME_FROM_CHECKPOINT:-nothing}}"
+[ -z "$RESUME_FROM_CHECKPOINT" ] || exit 0
+trap "mkdir {folder}/last; touch {folder}/last/.complete; exit 0" TERM
+touch {folder}/started
+while :; do sleep 0.2; done'
+"""
+    job = cluster.submit(script)
+    cluster.eventually(lambda: cluster.box.path(f"{folder}/started").exists())
+    # What Slurm does 300 s before the limit (sbatch(1), --signal=B).
+    cluster.ask("scancel", "--batch", "--signal=USR1", job)
+    cluster.eventually(lambda: cluster.job(job)["JobState"] == "COMPLETED")
+    said = [line for line in cluster.box.path(f"{folder}/log").read_text().splitlines() if line.startswith("from")]
+    assert said == ["from nothing", f"from {folder}/last"]
+    assert cluster.job(job)["Restarts"] == "1"
+
+
 def _has_complete(cluster: Cluster, count: int) -> bool:
     folder = cluster.box.path(CHECKPOINTS)
     return len(list(folder.glob("step-*/.complete"))) > count

@@ -209,6 +209,8 @@ class PcsCluster(IPcsCluster):
                 idle_seconds=idle,
             ),
         )
+        if isinstance(self.security_group, EfaSecurityGroup):  # nodes wait for the cluster, and register by these rules
+            self.cfn_cluster.node.add_dependency(self.security_group.self_rules)
         self._after_the_last_one()
         self._identity = PcsIdentity(
             cluster_id=self.cfn_cluster.attr_id,
@@ -377,10 +379,16 @@ def _deliver(
     destination = logs.CfnDeliveryDestination(
         parent, "Destination", name=prefix, destination_resource_arn=group.log_group_arn
     )
+    last: logs.CfnDelivery | None = None
     for kind in kinds:
         word = _DELIVERIES[kind]
         source = logs.CfnDeliverySource(
             parent, f"{word}-source", name=f"{prefix}-{word}", resource_arn=cluster_arn, log_type=kind.value
         )
-        logs.CfnDelivery(parent, word, delivery_source_name=source.ref, delivery_destination_arn=destination.attr_arn)
+        made = logs.CfnDelivery(
+            parent, word, delivery_source_name=source.ref, delivery_destination_arn=destination.attr_arn
+        )
+        if last is not None:  # those made at the same time conflict (hashicorp/terraform-provider-aws issue 42194)
+            made.node.add_dependency(last)
+        last = made
     return group

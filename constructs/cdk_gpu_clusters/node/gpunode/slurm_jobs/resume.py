@@ -64,7 +64,7 @@ class BatchScript:
         self._nodes = self._slurm.names(environment["SLURM_JOB_NODELIST"])
         self._attempts, self._most = Attempts(folder, self._job), most_attempts
         self._child: subprocess.Popen[bytes] | None = None
-        self._is_late = self._is_cancelled = False
+        self._is_late = self._is_cancelled = self._is_srun = False
 
     def run(self, command: Sequence[str]) -> int:
         """Run the job, and return the exit status of the batch script."""
@@ -102,6 +102,7 @@ class BatchScript:
             self._attempts.end("cut short", failed_nodes(self._slurm, self._attempts.rows[-1], self._fields()))
 
     def _wait_for(self, command: Sequence[str]) -> int:
+        self._is_srun = Path(command[0]).name == "srun"
         for number in (signal.SIGUSR1, signal.SIGTERM):
             signal.signal(number, self._pass_on)
         try:
@@ -114,11 +115,19 @@ class BatchScript:
         return status if status >= 0 else 128 - status
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:
-        """Ask the job to save its state and to end."""
+        """Ask the job to save its state and to end.
+
+        srun takes SIGTERM as an order to kill its tasks (SchedMD/slurm, src/srun/srun_job.c). scancel sends it to them
+        instead. When Slurm ends a job, it has sent it to all of them itself.
+        """
         self._is_late |= number == signal.SIGUSR1
         self._is_cancelled |= number == signal.SIGTERM
-        if self._child is not None and self._child.poll() is None:
+        if self._child is None or self._child.poll() is not None:
+            return
+        if not self._is_srun:
             self._child.terminate()
+        elif number == signal.SIGUSR1:
+            self._slurm.run("scancel", "--signal=TERM", self._job)
 
     def _failed(self) -> set[str]:
         return failed_nodes(self._slurm, self._attempts.rows[-1], self._fields()) if self._attempts.rows else set()
