@@ -15,9 +15,10 @@ from cdk_gpu_clusters.orchestration.pcs.login import PcsLoginNodes
 from cdk_gpu_clusters.orchestration.pcs.node_group import PcsNodeGroup
 from cdk_gpu_clusters.orchestration.pcs.queue import PcsQueue
 from cdk_gpu_clusters.rules.pcs import ClusterSize
+from cdk_gpu_clusters.rules.zones import is_local_zone
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.fleets import NodesStack, Site, mounted_stores, node_image
-from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
+from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack, FleetPlace
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.pcs import ExistingPcsSpec, LoginNodesSpec, PcsSpec
@@ -39,7 +40,7 @@ class SlurmStack(cdk.Stack):
             self,
             "Cluster",
             vpc=here.vpc,
-            subnet=here.subnets[0],
+            subnet=_subnet_in_region(self, place, here),
             size=ClusterSize(spec.size.upper()),
             slurm_version=spec.slurm_version,
             accounting=spec.accounting.enabled,
@@ -67,6 +68,14 @@ class SlurmStack(cdk.Stack):
             slurm_version=self.cluster.slurm_version,
             security_groups=[ec2.SecurityGroup.from_security_group_id(reader, "SlurmGroup", group_id, mutable=False)],
         )
+
+
+def _subnet_in_region(reader: cdk.Stack, place: ClusterNetworkRef, here: FleetPlace) -> ec2.ISubnet:
+    """The subnet of the controller and of login nodes: that of the fleets, or a service subnet if they are in a Local Zone.
+
+    AWS PCS puts no controller into a Local Zone, and Local Zones have few instance types.
+    """
+    return place.service_subnets(reader)[0] if is_local_zone(place.availability_zone) else here.subnets[0]
 
 
 class ExistingSlurm:
@@ -194,7 +203,7 @@ class LoginStack(cdk.Stack):
             self,
             "Login",
             cluster=cluster.import_into(self, here.vpc),
-            vpc_subnets=ec2.SubnetSelection(subnets=[here.subnets[0]]),
+            vpc_subnets=ec2.SubnetSelection(subnets=[_subnet_in_region(self, site.place, here)]),
             instance_type=spec.instance_type,
             node_count=spec.nodes,
             key_pair=None if key is None else ec2.KeyPair.from_key_pair_name(self, "Key", key),

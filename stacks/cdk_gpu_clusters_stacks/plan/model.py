@@ -734,7 +734,8 @@ class AddressUse:
     """Who takes addresses of a subnet.
 
     Attributes:
-        kind: `nodes`, `file-system`, `load-balancer`, `endpoints`, `nat-gateway`, `control-plane` or `system-nodes`.
+        kind: `nodes`, `file-system`, `load-balancer`, `endpoints`, `nat-gateway`, `control-plane`, `system-nodes` or
+            `login-nodes`.
         of: Key of the fleet or the store; empty for what belongs to the network, or to the cluster of EKS.
         addresses: How many at most.
         words: How they come about, such as "16 nodes x 1".

@@ -8,7 +8,8 @@ from dataclasses import replace
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
-from cdk_gpu_clusters.rules.pcs import check_feature, check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.pcs import RESERVATION, check_feature, check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.zones import is_local_zone
 
 from ._base import SpecModel
 from ._document import Fault, faults_at
@@ -16,6 +17,7 @@ from ._parts import SpecParts
 from ._rules import PCS_EXISTING, PCS_INFERENCE, PCS_LOGIN, PCS_QUEUE, PCS_SECTION
 from .data import CheckpointsSpec, ExistingCheckpointsSpec
 from .fleet import FleetSpec
+from .network import NewNetwork
 from .pcs import LoginNodesSpec, PcsSpec
 from .planned_fleet import PlannedFleet
 
@@ -76,7 +78,7 @@ def _check_new(spec: PcsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) 
         slurm_version=version,
         node_count=nodes,
         subnet_count=1,
-        zone=None if parts.network is None else parts.network.availability_zone,
+        zone=_controller_zone(parts),
         accounting=spec.accounting.enabled,
         purge_after_days=spec.accounting.keep_days,
         rest_api=spec.rest_api,
@@ -89,10 +91,22 @@ def _check_new(spec: PcsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) 
     for finding in findings:
         key = _KEYS.get(finding.path, (finding.path,) if finding.path in PcsSpec.model_fields else ())
         if finding.path == "subnet":
-            faults += faults_at(("network",), [replace(finding, path="")])
+            faults += faults_at(("network",), [replace(finding, path="", fix=_SERVICE_SUBNETS)])
         else:
             faults += faults_at(("pcs", *key), [replace(finding, path="", fix=_in_words(finding))])
     return faults
+
+
+_SERVICE_SUBNETS = "name service_subnets in Availability Zones: the controller is put into the first, beside the nodes"
+
+
+def _controller_zone(parts: SpecParts) -> str | None:
+    """The zone of the controller, as far as it matters: beside a Local Zone it is in a subnet for services."""
+    network = parts.network
+    if network is None:
+        return None
+    has_services = isinstance(network, NewNetwork) or network.service_subnets
+    return None if is_local_zone(network.availability_zone) and has_services else network.availability_zone
 
 
 def _in_words(finding: Finding) -> str:
@@ -196,13 +210,27 @@ def _unqueued(fleet: str) -> Finding:
 
 def check_compute_nodes(view: PlannedFleet) -> list[Fault]:
     """Find what a compute node group of AWS PCS cannot take."""
-    if not view.profile.joins_slurm:
+    if not view.profile.joins_slurm or not isinstance(view.spec, FleetSpec):
         return []
     faults = []
     for finding in view.compute_node_group.findings:
         key = _key_in_fleet(view, finding)
-        faults += faults_at(key, [replace(finding, path="")], at_key=key == view.key)
+        fix = _fix_of_capacity(view, finding) if finding.path == "capacity" else finding.fix
+        faults += faults_at(key, [replace(finding, path="", fix=fix)], at_key=key == view.key)
     return faults
+
+
+def _fix_of_capacity(view: PlannedFleet, finding: Finding) -> str:
+    """The fix as a cluster file has it, not as Python does."""
+    if finding.id == RESERVATION.id:
+        return _GROUPED
+    return _A_FLEET_EACH if view.plan.terms.blocks else "write capacity: spot"
+
+
+_A_FLEET_EACH = "make a fleet for each block, and put them into one queue of pcs.queues"
+_GROUPED = (
+    "put the reservation into a resource group, and write reservation_group with its ARN; a new_reservation gets a group"
+)
 
 
 def _key_in_fleet(view: PlannedFleet, finding: Finding) -> tuple[str | int, ...]:

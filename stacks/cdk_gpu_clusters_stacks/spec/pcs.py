@@ -71,7 +71,9 @@ class QueueSpec(SpecModel):
 class ExistingPcsSpec(SpecModel):
     """A cluster of AWS PCS that exists already. Nothing is looked up."""
 
-    cluster_id: Annotated[ClusterId, replaces(*_MEMBERS)] = Field(description="Its id.", examples=["pcs_abc1234567"])
+    cluster_id: Annotated[ClusterId, replaces(*_MEMBERS)] = Field(
+        description="Id of the cluster.", examples=["pcs_abc1234567"]
+    )
     slurm_version: Annotated[SlurmVersion, updates(Resource.COMPUTE_NODE_GROUP)] = Field(
         description="Its version of Slurm, in quotes.", examples=["26.05"]
     )

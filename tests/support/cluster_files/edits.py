@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cluster_files.pcs_edits import EDITS_OF_PCS
 from cluster_files.store_edits import CLUSTER as STORES
 from cluster_files.store_edits import HARMFUL, HARMLESS
 
@@ -540,6 +541,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
         '    kubernetes_version: "1.34"\n    cni_from_node_role: true\n',
     ),
     **_EDITS_OF_EKS,
+    **EDITS_OF_PCS,
 }
 
 

@@ -203,7 +203,7 @@ def test_from_ec2_to_eks_is_told_in_words(load: Load) -> None:
     words = " ".join(comparison_text(comparison).split())
     for one in (
         "a new stack of kind kubernetes",
-        "a node that is not ready does not start kubelet",
+        "a node that is not ready starts neither kubelet nor slurmd",
         "a Service in the cluster takes its place",
         "a HorizontalPodAutoscaler scales the pods",
         "bring the fleet to zero nodes first",
