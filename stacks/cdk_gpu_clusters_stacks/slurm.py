@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cdk_gpu_clusters.node.users import UserDirectory, UserList
 from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster
 from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
 from cdk_gpu_clusters.orchestration.pcs.login import PcsLoginNodes
@@ -20,6 +22,7 @@ from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.fleets import NodesStack, Site, mounted_stores, node_image
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack, FleetPlace
 from cdk_gpu_clusters_stacks.references import publish, read
+from cdk_gpu_clusters_stacks.spec._users import users_of
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.pcs import ExistingPcsSpec, LoginNodesSpec, PcsSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
@@ -109,6 +112,21 @@ def slurm_cluster(
     return SlurmStack(app, slurm_stack(name), spec=spec, place=place, env=env)
 
 
+class People(TypedDict):
+    """Who works on the nodes."""
+
+    users: UserList | None
+    directory: UserDirectory | None
+
+
+def people(spec: PcsSpec) -> People:
+    """The users of all nodes of a cluster."""
+    return {
+        "users": None if spec.users is None else users_of(spec.users),
+        "directory": None if spec.directory is None else spec.directory.settings,
+    }
+
+
 class ComputeNodeGroupStack(NodesStack):
     """One `PcsNodeGroup`: a training fleet of the cluster file, with a queue of its name unless the file has queues."""
 
@@ -136,6 +154,7 @@ class ComputeNodeGroupStack(NodesStack):
             scratch=spec.scratch is not False,
             user_data_parts=self.user_parts(),
             metadata_users=spec.metadata_users if isinstance(spec, FleetSpec) else (),
+            **people(site.spec.pcs),
             **self.training_options(),
             **options,
         )
@@ -209,6 +228,7 @@ class LoginStack(cdk.Stack):
             key_pair=None if key is None else ec2.KeyPair.from_key_pair_name(self, "Key", key),
             ssh_from=[ec2.Peer.ipv4(one) for one in spec.ssh_cidrs],
             mounts={point: reached[store] for point, store in stores.items()},
+            **people(site.spec.pcs),
         )
         for index, store in enumerate(reached.values()):
             rules = store.allow_from(self, f"Data{index or ''}", self.nodes.launch_template.security_groups[0])

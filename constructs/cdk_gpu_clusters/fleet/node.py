@@ -20,6 +20,7 @@ from cdk_gpu_clusters.node.settings import (
 )
 from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, Mount, ScratchSettings
+from cdk_gpu_clusters.node.users import UserDirectory
 from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
 
 _CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
@@ -45,6 +46,7 @@ class NodeRequest:
         slurm_version: Slurm's version under AWS PCS; None if unknown.
         inspection_seconds: How long a node is kept if it failed its boot and launches are suspended.
         metadata_users: Users who reach the instance metadata service beside root; `*` for all.
+        directory: LDAP directory of the node's users; None for none.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +62,7 @@ class NodeRequest:
     slurm_version: str | None = None
     inspection_seconds: int = 0
     metadata_users: tuple[str, ...] = ("*",)
+    directory: UserDirectory | None = None
 
 
 #: Nodes of a managed group that may be replaced in an hour after a failed first boot. This library's choice: enough for
@@ -99,6 +102,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         watch=node.watch,
         runs_jobs=plan.runs_jobs,
         metadata_users=() if "*" in node.metadata_users else ("root", *node.metadata_users),
+        directory=node.directory,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         gpu_facts=gpu_facts(record),

@@ -205,6 +205,15 @@ def _has_own_queue(side: Side) -> bool:
     return side.fleet is not None and side.fleet.has_compute_node_group and not side.cluster.pcs.queues
 
 
+def _follow_slurm(before: Side, after: Side) -> str:
+    old, new = before.cluster.pcs, after.cluster.pcs
+    if old.size != new.size:
+        return "nodes of the old cluster stay in it until their stacks are deployed: their groups are replaced"
+    if old.slurm_version != new.slurm_version:
+        return "running nodes keep their version of Slurm until the stacks of their fleets are deployed"
+    return ""
+
+
 def _follow_compute_nodes(before: Side, after: Side) -> str:
     if before.fleet is None or after.fleet is None:
         return ""
@@ -419,7 +428,7 @@ _SLURM = (
         updated="the cluster changes in place; AWS PCS updates Slurm without ending jobs, and cannot go back",
         replaced="another cluster is made, without the accounting records and jobs of the old one, which AWS PCS does "
         "not delete before its node groups: make a cluster beside it, under another name, and move the jobs first",
-        nodes="nodes of another version of Slurm are replaced when their jobs have ended",
+        nodes=_follow_slurm,
         source=_PCS_API,
     ),
 )
@@ -435,6 +444,21 @@ _QUEUE = (
 )
 _LOGIN = (
     _TAGS,
+    Row(
+        Resource.LOGIN_TEMPLATE,
+        "AWS::EC2::LaunchTemplate",
+        updated="a new version of the template",
+        nodes="AWS PCS replaces each login node, and sessions on it end",
+        source='EC2 API, CreateLaunchTemplateVersion; AWS PCS user guide, "Updating an AWS PCS compute node group"',
+    ),
+    Row(
+        Resource.LOGIN_SECURITY_GROUP,
+        "AWS::EC2::SecurityGroup",
+        exists=lambda side: bool(side.cluster.pcs.login.ssh_cidrs),
+        updated="its rules change in place",
+        added="a group that lets these ranges reach SSH",
+        removed="nobody reaches SSH any more; sessions of Systems Manager go on",
+    ),
     Row(
         Resource.LOGIN_NODES,
         "AWS::PCS::ComputeNodeGroup",
@@ -610,7 +634,7 @@ _FLEET = (
     Row(
         Resource.FLEET_SECURITY_GROUP,
         "AWS::EC2::SecurityGroup",
-        exists=_fleet(lambda side: side.plan.fabric is None),
+        exists=_fleet(lambda side: side.plan.fabric is None and not side.has_compute_node_group),
         replaced="another group is made in the other VPC",
         added="the fleet gets a security group of its own",
         removed="the fleet's own security group goes, once no node uses it",

@@ -7,9 +7,12 @@ from functools import cached_property
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
+from cdk_gpu_clusters.fleet.compute_node_group import PURCHASE_OPTIONS
 from cdk_gpu_clusters.fleet.profile import GroupKind
+from cdk_gpu_clusters.node.settings import gpu_facts
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
+from cdk_gpu_clusters_stacks.spec._users import users_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec, home_options
@@ -116,9 +119,12 @@ def _of_cluster(cluster: ClusterSpec) -> Values:
         "eks.kubernetes_version": None if existing else kubernetes_version(cluster),
         "network": tuple(network.service_subnets.items()) if isinstance(network, ExistingNetwork) else (),
         ("network", Resource.SLURM_CLUSTER): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
+        ("network", Resource.LOGIN_TEMPLATE): _named_subnet(network),
         ("network", Resource.LOGIN_NODES): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
         "pcs.slurm_version": None if cluster.pcs.existing else cluster.pcs.slurm_version or DEFAULT_SLURM_VERSION,
         "pcs.queues": bool(cluster.pcs.queues),
+        "pcs.users": _users(cluster),
+        ("pcs.login.ssh_cidrs", Resource.LOGIN_TEMPLATE): bool(cluster.pcs.login.ssh_cidrs),
     }
 
 
@@ -134,6 +140,18 @@ def _of_software(cluster: ClusterSpec) -> Values:
         "training": _applied(cluster.model_copy(update={"inference": InferenceSpec()})),
         "inference": _applied(cluster.model_copy(update={"training": TrainingSpec()})),
     }
+
+
+def _named_subnet(network: object) -> str | None:
+    """The subnet that the interfaces of nodes of AWS PCS name: the only one of an existing network."""
+    if not isinstance(network, ExistingNetwork) or len(network.subnet_ids) > 1:
+        return None
+    return network.subnet_ids[0]
+
+
+def _users(cluster: ClusterSpec) -> object:
+    """The users of all nodes, not the name of their file."""
+    return None if cluster.pcs.users is None else users_of(cluster.pcs.users)
 
 
 def _applied(cluster: ClusterSpec) -> object:
@@ -158,6 +176,7 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
     node, placement = plan.node, plan.placement
     own: Values = {
         "image": plan.image,
+        ("instance_type", Resource.PCS_TEMPLATE): _of_type(side),
         "root_volume.size_gib": node.root_volume.size_gib,
         "root_volume.iops": node.root_volume.iops,
         "root_volume.throughput_mib_per_s": node.root_volume.throughput_mib_per_s,
@@ -169,6 +188,7 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         "mig": None if view.plan.mig is None else view.plan.mig.partition,
         "fabric_manager_order": None if view.plan.mig is None else spec.fabric_manager_order,
         "mounts": plan.mounts,
+        ("mounts", Resource.COMPUTE_NODE_GROUP): sorted({type(mount).__name__ for mount in view.node_request().mounts}),
         ("mounts", Resource.MOUNT_RULES): sorted({mount.store for mount in plan.mounts}),
         "scratch": node.local_disks,
         "placement": (placement.strategy, placement.group_name, placement.is_made_here),
@@ -179,12 +199,21 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         **_of_alarms(side),
     }
     if isinstance(spec, FleetSpec):
+        own["metadata_users", Resource.COMPUTE_NODE_GROUP] = "*" in spec.metadata_users
         own["user_data"] = None if spec.user_data is None else read_script(spec.user_data)
     else:
         own |= _of_servers(side)
     if plan.node_group is not None:
         own |= _of_node_group(side)
     return {_below(side.key, key): value for key, value in own.items()} | _of_surroundings(cluster, side)
+
+
+def _of_type(side: FleetSide) -> object:
+    """What the nodes of AWS PCS are told of their type, which itself is in no launch template."""
+    record = side.view.plan.instance_type
+    accelerator = record.accelerator
+    count = accelerator and (accelerator.count, accelerator.logical_count)
+    return record.family, count, gpu_facts(record), side.view.plan.local_disks, side.plan.node.network
 
 
 def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Resource]:
@@ -195,6 +224,8 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     """Keys of network, stores and cluster of EKS in the stack of a fleet."""
     values = _subnets(cluster, side)
     values["pcs.node_settings"] = side.view.slurm_node_settings
+    values["pcs.users"] = _users(cluster)
+    values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
     values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)
     if side.view.spec.update == "never":  # the group stays on its version
         values["eks.kubernetes_version", Resource.NODE_GROUP] = None
@@ -225,7 +256,7 @@ def _of_size(side: FleetSide) -> Values:
         ("capacity", Resource.EKS_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.PCS_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.NODE_GROUP_IDENTITY): identity,
-        ("capacity", Resource.COMPUTE_NODE_GROUP): terms.kind,
+        ("capacity", Resource.COMPUTE_NODE_GROUP): PURCHASE_OPTIONS[terms.kind],
         ("capacity", Resource.AUTO_SCALING_GROUP): capacity.terminates_before_launch,
         ("capacity", Resource.BLOCK_FOLLOWER): (
             capacity.kind,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+from cdk_gpu_clusters.node.users import check_directory
 from cdk_gpu_clusters.rules.pcs import RESERVATION, check_feature, check_pcs_cluster, check_queue
 from cdk_gpu_clusters.rules.zones import is_local_zone
 
@@ -19,6 +20,7 @@ from .data import CheckpointsSpec, ExistingCheckpointsSpec
 from .fleet import FleetSpec
 from .network import NewNetwork
 from .pcs import LoginNodesSpec, PcsSpec
+from ._users import users_of
 from .planned_fleet import PlannedFleet
 
 #: What an existing cluster has of its own.
@@ -46,7 +48,7 @@ def check_pcs(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     if parts.pcs_is_broken:
         return faults
     spec = parts.pcs or PcsSpec()
-    faults += [*_check_login(spec.login, parts), *_check_queues(spec, parts)]
+    faults += [*_check_login(spec.login, parts), *_check_queues(spec, parts), *_check_users(spec)]
     return faults + (_check_new(spec, parts, fleets) if spec.existing is None else _check_existing(spec))
 
 
@@ -165,6 +167,25 @@ def _check_login(login: LoginNodesSpec, parts: SpecParts) -> Iterator[Fault]:
             or "a file system of data",
         )
         yield from faults_at((*key, "mounts", point), [finding])
+
+
+def _check_users(spec: PcsSpec) -> Iterator[Fault]:
+    if spec.users is not None:
+        try:
+            users_of(spec.users)
+        except ConfigError as wrong:
+            yield from faults_at(("pcs", "users"), wrong.findings)
+    if spec.directory is not None:
+        for finding in check_directory(spec.directory.settings, path=""):
+            key = ("pcs", "directory", *_own_key(finding.path))
+            yield from faults_at(key, [replace(finding, path="")])
+
+
+def _own_key(path: str) -> tuple[str | int, ...]:
+    """The key of a path such as `.uris[1]`."""
+    name, _, index = path.strip(".").rstrip("]").partition("[")
+    key = "schema_name" if name == "schema" else name
+    return (key, int(index)) if index else (key,)
 
 
 def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:

@@ -119,6 +119,9 @@ PCS_QUEUE = define_rule(
     "queues and settings of nodes name training fleets, and every training fleet is in a queue",
     source='AWS PCS user guide, "AWS PCS queues"',
 )
+PCS_USERS = define_rule(
+    "GPU-SPEC-049", "the list of users is a YAML file in the folder of the cluster file or below it", source=_FORMAT
+)
 EKS_SECTION = define_rule("GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT)
 EKS_EXISTING = define_rule(
     "GPU-SPEC-034",

@@ -55,6 +55,8 @@ class Resource(Enum):
     #: The cluster of AWS PCS, and what is in it beside the fleets.
     SLURM_CLUSTER = auto()
     LOGIN_NODES = auto()
+    LOGIN_TEMPLATE = auto()
+    LOGIN_SECURITY_GROUP = auto()
     QUEUE = auto()
     #: The queue of a single fleet, in its stack.
     FLEET_QUEUE = auto()

@@ -363,7 +363,7 @@ class NodesSpec(SpecModel):
         default="after",
         description="Whether GPUs are split after or before NVIDIA's fabric manager starts.",
     )
-    mounts: Annotated[dict[Text, Name], updates(*TEMPLATES, Resource.MOUNT_RULES)] = Field(
+    mounts: Annotated[dict[Text, Name], updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP, Resource.MOUNT_RULES)] = Field(
         default={},
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
         examples=[{"/fsx": "corpus"}],
@@ -482,7 +482,7 @@ class FleetSpec(NodesSpec):
 
     efa: Annotated[
         bool | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.NODE_GROUP),
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP),
         makes(Resource.FLEET_SECURITY_GROUP, Resource.MOUNT_RULES),
     ] = Field(
         default=None,
@@ -501,7 +501,7 @@ class FleetSpec(NodesSpec):
         default="default",
         description="Fleets with the same fabric share one EFA security group and reach each other.",
     )
-    scratch: Annotated[bool, updates(*TEMPLATES)] = Field(
+    scratch: Annotated[bool, updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP)] = Field(
         default=True,
         description="Whether the local disks of a node, where its type has some, become one file system at /scratch. "
         "It is empty after every stop of the instance.",
@@ -523,7 +523,7 @@ class FleetSpec(NodesSpec):
     metadata_users: Annotated[
         tuple[UserName, ...],
         AsTuple,
-        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE),
+        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.COMPUTE_NODE_GROUP),
     ] = Field(
         default=(),
         description="Users of the nodes, by name or number, who reach the instance metadata service beside root, and "

@@ -102,6 +102,8 @@ class ClusterSpec(SpecModel):
             Resource.COMPUTE_NODE_GROUP,
             Resource.SYSTEM_NODES,
             Resource.SYSTEM_TEMPLATE,
+            Resource.LOGIN_NODES,
+            Resource.LOGIN_TEMPLATE,
         ),
     ] = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
     termination_protection: Annotated[bool, NO_CHANGE] = Field(
@@ -117,7 +119,9 @@ class ClusterSpec(SpecModel):
             Resource.CONTROL_PLANE,
             Resource.SOFTWARE,
             Resource.COMPUTE_NODE_GROUP,
+            Resource.PCS_TEMPLATE,
             Resource.LOGIN_NODES,
+            Resource.LOGIN_TEMPLATE,
         ),
         replaces(Resource.NODE_GROUP, Resource.SYSTEM_NODES, Resource.SLURM_CLUSTER, Resource.FILE_SYSTEM),
     ] = Field(description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`).")

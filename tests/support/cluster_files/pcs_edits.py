@@ -33,10 +33,14 @@ training:
       capacity: {_RESERVATION}
       efa: false
     batch: {{ instance_type: g6.12xlarge, min_nodes: 0, max_nodes: 8, capacity: spot }}
-    slices: {{ instance_type: p4d.24xlarge, nodes: 1, efa: false, mig: "3g.20gb,4g.20gb" }}
+    fixed: {{ instance_type: g6.xlarge, nodes: 1 }}
 """
 _NAMED = "  queues: { work: { fleets: [trainers, batch], slurm_settings: { MaxTime: '60' } } }\n"
 _LOGIN = "  login: {"
+#: The same cluster with MIG slices, for which AWS PCS wants the newer version.
+SLICED = SLURM.replace('"25.11"', '"26.05"').replace(
+    "g6.xlarge, nodes: 1", 'p4d.24xlarge, nodes: 1, efa: false, mig: "3g.20gb,4g.20gb"'
+)
 #: The same cluster with a queue over several fleets.
 QUEUED = SLURM.replace(_LOGIN, _NAMED + _LOGIN)
 _EXISTING = """\
@@ -78,8 +82,8 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
     "PCS: settings of nodes": _cluster("node_settings", "{ batch: { Weight: '5' } }"),
     "PCS: queues of several fleets": (SLURM, _LOGIN, _NAMED + _LOGIN),
     "PCS: another limit of a queue": (QUEUED, "MaxTime: '60'", "MaxTime: '120'"),
-    "PCS: another fleet in a queue": (QUEUED, "[trainers, batch]", "[trainers, batch, slices]"),
-    "PCS: a queue renamed": (QUEUED, "work:", "gpu-jobs:"),
+    "PCS: another fleet in a queue": (QUEUED, "[trainers, batch]", "[trainers, batch, fixed]"),
+    "PCS: a queue renamed": (QUEUED, "{ work:", "{ gpu-jobs:"),
     "PCS: queues of the fleets again": (QUEUED, _NAMED, ""),
     "PCS: more login nodes": (SLURM, "login: { nodes: 1", "login: { nodes: 2"),
     "PCS: other login nodes": (SLURM, "m7i.large", "m7i.xlarge"),
@@ -88,7 +92,7 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
     "PCS: a key of login nodes": (SLURM, "login: { nodes: 1", "login: { nodes: 1, ssh_key_name: mine"),
     "PCS: no homes on login nodes": (SLURM, ", mounts: { /home: home } }\ntraining", " }\ntraining"),
     "PCS: more nodes that come and go": (SLURM, "max_nodes: 8", "max_nodes: 12"),
-    "PCS: more nodes of a fixed number": (SLURM, "nodes: 1, efa: false", "nodes: 2, efa: false"),
+    "PCS: more nodes of a fixed number": (SLURM, "g6.xlarge, nodes: 1", "g6.xlarge, nodes: 2"),
     "PCS: fewer nodes on a block": (SLURM, "nodes: 4", "nodes: 2"),
     "PCS: another block": (SLURM, "cr-0123456789abcdef0", "cr-0fedcba9876543210"),
     "PCS: later end of the block": (SLURM, "2026-12-15T11:30Z", "2026-12-22T11:30Z"),
@@ -98,8 +102,8 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
     "PCS: a reservation given up": (SLURM, _RESERVATION, "on_demand"),
     "PCS: another type": (SLURM, "g6.12xlarge", "g6.24xlarge"),
     "PCS: another type on a block": (SLURM, "p5.48xlarge", "p5en.48xlarge"),
-    "PCS: other slices": (SLURM, '"3g.20gb,4g.20gb"', '"2g.10gb,2g.10gb,3g.20gb"'),
-    "PCS: no slices": (SLURM, ', mig: "3g.20gb,4g.20gb"', ""),
+    "PCS: other slices": (SLICED, '"3g.20gb,4g.20gb"', '"2g.10gb,2g.10gb,3g.20gb"'),
+    "PCS: no slices": (SLICED, ', mig: "3g.20gb,4g.20gb"', ""),
     "PCS: an image": _batch("image: { id: ami-0123456789abcdef0, os: ubuntu-24.04 }"),
     "PCS: a variable": _batch("environment: { A: b }"),
     "PCS: fleet tags": _batch("tags: { team: a }"),

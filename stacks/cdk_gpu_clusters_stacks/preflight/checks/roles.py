@@ -78,6 +78,14 @@ _eks_nodes = define_check(
     subjects=_when(lambda cluster: cluster.plan.kubernetes),
     unless="no fleet is on EKS",
 )(_role("AWSServiceRoleForAmazonEKSNodegroup", "eks-nodegroup.amazonaws.com"))
+_pcs = define_check(
+    "GPU-PRE-147",
+    "the service-linked role of AWS PCS is there",
+    source='AWS PCS user guide, "Using service-linked roles for AWS PCS"',
+    calls=(ROLE,),
+    subjects=_when(lambda cluster: cluster.plan.slurm),
+    unless="no fleet is on AWS PCS",
+)(_role("AWSServiceRoleForPCS", "pcs.amazonaws.com"))
 
 
 # KMS keys that the file names.
