@@ -166,7 +166,23 @@ def test_clusters_of_a_stack_are_made_one_after_the_other(site: Site) -> None:
     first, second, third = (next(one for one in found if one.startswith(name)) for name in ("First", "Second", "Third"))
     assert first in found[second]["DependsOn"]
     assert second in found[third]["DependsOn"]
-    assert "DependsOn" not in found[first]
+    assert not {first, second, third} & set(found[first]["DependsOn"])
+
+
+def test_nodes_wait_for_the_rules_by_which_they_register(site: Site) -> None:
+    slurm_cluster(site)
+    resources = site.resources()
+    [cluster] = of_type(resources, CLUSTER).values()
+    kinds = {resources[one]["Type"] for one in cluster["DependsOn"]}
+    assert kinds == {"AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress"}
+
+
+def test_log_deliveries_are_made_one_after_the_other(site: Site) -> None:
+    """hashicorp/terraform-provider-aws issue 42194: a ConflictException otherwise."""
+    slurm_cluster(site)
+    found = of_type(site.resources(), "AWS::Logs::Delivery")
+    waits = [[one for one in made.get("DependsOn", []) if one in found] for made in found.values()]
+    assert sorted(map(len, waits)) == [0, 1, 1]
 
 
 def test_a_name_follows_from_the_path(site: Site) -> None:

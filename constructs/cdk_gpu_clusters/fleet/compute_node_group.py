@@ -88,7 +88,7 @@ class ComputeNodeGroupPlan:
         request: What was requested.
         name: Its name. Another instance type is another name, since PCS replaces the group with its type.
         purchase_option: How PCS buys its nodes.
-        minimum: Least nodes, as a deployment sets it; 0 on a block, until the block runs.
+        minimum: Least nodes, as a deployment sets it; all of them on a block, where the group is static.
         maximum: Most nodes.
         slurm_settings: Custom settings of the nodes in `slurm.conf`.
         gres_records: Records of `gres.conf`, without `NodeName`.
@@ -155,7 +155,7 @@ def plan_compute_node_group(fleet: FleetPlan, request: ComputeNodeGroupRequest) 
         request=request,
         name=name,
         purchase_option=PURCHASE_OPTIONS[fleet.terms.kind],
-        minimum=0 if fleet.terms.kind.is_block else fleet.request.minimum or 0,
+        minimum=fleet.maximum if fleet.keeps_size else fleet.request.minimum or 0,
         maximum=fleet.maximum,
         slurm_settings=MappingProxyType(settings),
         gres_records=records,

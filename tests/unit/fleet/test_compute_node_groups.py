@@ -54,12 +54,12 @@ def test_every_kind_of_capacity_is_a_purchase_option_that_pcs_has() -> None:
     [
         ({}, (2, 2)),
         ({"minimum": 0, "maximum": 8}, (0, 8)),
-        ({"terms": BLOCK}, (0, 2)),
-        ({"terms": BLOCK, "minimum": 0, "maximum": 8}, (0, 8)),
+        ({"terms": BLOCK}, (2, 2)),
+        ({"terms": BLOCK, "minimum": 0, "maximum": 8}, (8, 8)),
         ({"terms": CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id="cr-0", ends_at=ENDS)}, (2, 2)),
     ],
 )
-def test_only_a_block_begins_without_nodes(changes: dict[str, Any], size: tuple[int, int]) -> None:
+def test_a_group_on_a_block_is_static(changes: dict[str, Any], size: tuple[int, int]) -> None:
     plan = group(replace(TRAINERS, **changes))
     assert (plan.minimum, plan.maximum) == size
 

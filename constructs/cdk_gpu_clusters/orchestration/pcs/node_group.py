@@ -43,6 +43,7 @@ from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS, evidence_of, node_
 from cdk_gpu_clusters.compute.node_user_data import check_pcs_parts
 from cdk_gpu_clusters.compute.reconcile import (
     BEFORE_GROUP,
+    DEPLOYED,
     Reconcile,
     followed_ids,
     missing_nodes_alarm,
@@ -159,8 +160,8 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
 
     * A node that fails its boot checks never starts slurmd, and PCS terminates it.
     * A fixed `node_count` is a static group. `min_node_count=0` and `max_node_count` are one that scales with its jobs.
-    * On a Capacity Block PCS launches the nodes when the block runs. They drain themselves in Slurm before its end.
-      Jobs in the queue wait for the next block: edit `capacity`, and deploy.
+    * On a Capacity Block the group is static while the block runs, whatever its bounds. Its nodes drain themselves in
+      Slurm before the end. Jobs in the queue wait for the next block: edit `capacity`, and deploy.
     * A deployment that changes launch template, image or scripts replaces each node after its jobs have ended. Jobs in
       the queue wait less for it if you deploy while few run.
     * Another instance type, name or cluster replaces the group. Everything else changes in place.
@@ -426,6 +427,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             partition=partition,
             account=stack.account,
             region=stack.region,
+            after_stack=True,
         )
         machine = made.resources()
         shared = shared_resources(machine, name=logical_id(path_in_stack(self)), log_key_arn=log_key_arn)
@@ -458,7 +460,8 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
                 + PLAIN_LOGS.with_details()
                 + _RECONCILE.with_details("Resource::*", named_resource(self, group_arns))
             )
-            self.cfn_compute_node_group.node.add_dependency(*(defined.resource(path) for path in BEFORE_GROUP))
+            before = [path for path in BEFORE_GROUP if path != DEPLOYED]
+            self.cfn_compute_node_group.node.add_dependency(*(defined.resource(path) for path in before))
         accepted.at(defined.scope)
         return None if settings is None else NodeAlarms(alarm_names(resources), lambda: defined)
 

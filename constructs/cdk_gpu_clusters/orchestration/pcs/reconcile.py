@@ -1,22 +1,24 @@
 """Sizes a compute node group of AWS PCS to its capacity: the reconcile, by the calls of PCS.
 
-On a Capacity Block the template has 0 to n nodes, so that PCS launches none before the block runs. While it runs, the
-reconcile makes the group static: n to n nodes. Forty minutes before its end it is 0 to n again. This ends no node and
-no job: the nodes drain themselves in Slurm at the same time, EC2 takes them at the end of the block, and the jobs in
-the queue wait for the next one.
+On a Capacity Block the template has the full size: n to n nodes, a static group. Before the block runs, and from forty
+minutes before its end, the reconcile makes it 0 to n. PCS then launches no node by itself, and jobs wait. This ends no
+node and no job: the nodes drain themselves in Slurm at the same time, and EC2 takes them at the end of the block.
 
 Other capacity with an end does not end its instances by itself. There the nodes drain themselves, too, and at the end
 the reconcile sets the group to 0 nodes, which fails and requeues what still runs. Until then its size is that of the
 template.
 
-A deployment writes the bounds of the template back. On a block this makes the group scale for the moment until the next
-run, which CloudFormation's event of the same update starts: no job ends.
+A deployment sends the sizes of the template. While the capacity lasts, they are what the group has, so that neither the
+deployment nor the reconcile changes it. Elsewhere a run follows at the end of the deployment, and no earlier: PCS
+refuses a queue whose node group is being updated, and an update of a cluster with such a group. Decision 24 has the
+same reasons for Amazon EKS.
 
 PCS has no metric of a node group. A run therefore counts the nodes that report themselves each minute.
 
 Sources: AWS PCS user guide, "Using Amazon EC2 Capacity Blocks for ML with AWS PCS", "Updating an AWS PCS compute node
 group" (fewer nodes: running jobs fail and return to their queues) and "Minimum permissions for AWS PCS"; botocore
-1.44.5, pcs service model: GetComputeNodeGroup, UpdateComputeNodeGroup.
+1.44.5, pcs service model: GetComputeNodeGroup, UpdateComputeNodeGroup, UpdateCluster, CreateQueue; CloudFormation user
+guide, "Managing events with CloudFormation and Amazon EventBridge".
 """
 
 from __future__ import annotations
