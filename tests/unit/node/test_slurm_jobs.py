@@ -184,6 +184,12 @@ echo "NodeName=gpu-2 NodeAddr=10.0.0.2 State={state} BootTime={boot} Reason={rea
 """
 
 
+@pytest.fixture
+def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever Slurm runs on this machine."""
+    monkeypatch.setattr(imex, "other_jobs", lambda _: [])
+
+
 def imex_of(watched: WatchedNode, *, restart: str = "exit 0", ctl: str = "echo READY") -> Path:
     watched.tool("scontrol", NODES.format(state="IDLE", boot="2026-01-01T00:00:00", reason=""))
     watched.tool("systemctl", f'#!/bin/sh\necho "$*" >>{watched.root}/systemctl\n{restart}\n')
@@ -193,6 +199,7 @@ def imex_of(watched: WatchedNode, *, restart: str = "exit 0", ctl: str = "echo R
     return file
 
 
+@pytest.mark.usefixtures("no_steps")
 def test_imex_gets_the_addresses_of_the_jobs_nodes(watched: WatchedNode) -> None:
     file = imex_of(watched)
     assert imex.configure_imex(SlurmCommands(Settings()), "gpu-[1-2]", "17") == ""
@@ -200,6 +207,7 @@ def test_imex_gets_the_addresses_of_the_jobs_nodes(watched: WatchedNode) -> None
     assert (watched.root / "systemctl").read_text() == "restart nvidia-imex.service\n"
 
 
+@pytest.mark.usefixtures("no_steps")
 def test_imex_that_cannot_be_made_fails_the_prolog_with_its_reason(watched: WatchedNode) -> None:
     file = imex_of(watched, restart="echo masked >&2; exit 1")
     assert imex.configure_imex(SlurmCommands(Settings()), "gpu-[1-2]", "17") == (
@@ -211,6 +219,7 @@ def test_imex_that_cannot_be_made_fails_the_prolog_with_its_reason(watched: Watc
     assert "is IMEX installed?" in imex.configure_imex(SlurmCommands(Settings()), "gpu-[1-2]", "17")
 
 
+@pytest.mark.usefixtures("no_steps")
 def test_an_imex_domain_that_is_not_ready_is_reported_only(
     watched: WatchedNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,6 +237,15 @@ def test_imex_of_another_job_is_not_restarted(
     assert imex.configure_imex(SlurmCommands(Settings()), "gpu-[1-2]", "17") == ""
     assert not file.exists()
     assert "submit with --exclusive" in capsys.readouterr().out
+
+
+def test_other_jobs_are_known_by_the_names_of_their_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for pid, name in (("1", "slurmstepd: [17.batch]\0"), ("2", "slurmstepd: [16.0]\0"), ("3", "sleep\x0060\0")):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cmdline").write_text(name)
+    monkeypatch.setattr(imex, "_PROC", tmp_path)
+    assert imex.other_jobs("17") == ["16"]
+    assert imex.other_jobs("16") == ["17"]
 
 
 NOW, LATER = 1_780_000_000.0, "2035-01-01T00:00:00"
