@@ -62,7 +62,7 @@ def why_silent(uri: str) -> str:
 
 
 def read_password(node: Node) -> str:
-    """The password, from Secrets Manager: the whole text, or its JSON field `password`.
+    """The password, from Secrets Manager: the entire text, or its JSON field `password`.
 
     Raises:
         AwsError: If it cannot be read.
