@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -20,8 +21,8 @@ def settings_of(directory: UserDirectory) -> Settings:
 
 @pytest.mark.parametrize("schema", ["rfc2307", "rfc2307bis", "ad"])
 def test_sssd_accepts_the_configuration(box: Box, schema: str) -> None:
-    if not box.path("/usr/sbin/sssctl").exists():
-        pytest.skip("Debian testing has no SSSD at the moment")
+    if os.environ.get("SLURM_TIER") == "newest" and not box.path("/usr/sbin/sssctl").exists():
+        pytest.skip("Debian testing has no SSSD at the moment; the pinned tier has it")
     directory = UserDirectory(
         uris=("ldaps://ad.example.com",), search_base="dc=example,dc=com", bind_dn="cn=reader,dc=example,dc=com",
         password_secret="s", schema=schema, ca_file="/etc/ssl/certs/ca-certificates.crt",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import botocore.session
 import pytest
@@ -15,9 +16,10 @@ from cdk_gpu_clusters.node.lifecycle_scripts import (
     OnError,
     pcs_lifecycle_scripts,
 )
-from cdk_gpu_clusters.node.settings import NodeSettings, ScratchSettings
+from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.slurm_settings import CLUSTER_SETTINGS, cluster_settings
 from cdk_gpu_clusters.node.software import late_files
+from cdk_gpu_clusters.node.storage import ScratchSettings
 from cdk_gpu_clusters.rules.pcs import SettingsLevel, check_slurm_settings
 
 SETTINGS = NodeSettings(
@@ -30,11 +32,16 @@ def model() -> botocore.model.ServiceModel:
     return botocore.session.get_session().get_service_model("pcs")
 
 
+def _shape(model: botocore.model.ServiceModel, name: str) -> Any:
+    """A shape, whose class has what its kind has."""
+    return model.shape_for(name)
+
+
 def test_names_stages_and_policies_are_those_of_the_api(model: botocore.model.ServiceModel) -> None:
-    script, name = model.shape_for("NodeLifecycleScript"), model.shape_for("NodeLifecycleScriptNameString")
-    assert {policy.value for policy in OnError} == set(model.shape_for("OnError").enum)
-    assert {policy.value for policy in ExecutionPolicy} == set(model.shape_for("ExecutionPolicy").enum)
-    stages = {one[0].upper() + one[1:] for one in model.shape_for("NodeLifecycleStages").members}
+    script, name = _shape(model, "NodeLifecycleScript"), model.shape_for("NodeLifecycleScriptNameString")
+    assert {policy.value for policy in OnError} == set(_shape(model, "OnError").enum)
+    assert {policy.value for policy in ExecutionPolicy} == set(_shape(model, "ExecutionPolicy").enum)
+    stages = {one[0].upper() + one[1:] for one in _shape(model, "NodeLifecycleStages").members}
     assert {stage.value for stage in LifecycleStage} == stages
     scripts = pcs_lifecycle_scripts(SETTINGS)
     for one in scripts:
