@@ -185,7 +185,7 @@ def _wrong_groups(users: UserList, path: str) -> Iterator[Finding]:
 def _wrong_key(key: str, path: str) -> Finding:
     is_private = "PRIVATE KEY" in key
     return SSH_KEY.finding(
-        cause="this is a private key, which nobody else may have" if is_private else "sshd does not know this key",
+        cause="this is a private key, which must stay with its owner" if is_private else "sshd does not know this key",
         # A private key must not be printed anywhere.
         got="a private key" if is_private else key[:40],
         allowed="such as ssh-ed25519 AAAAC3Nz... alice@laptop",
@@ -246,8 +246,8 @@ class UserDirectory:
     Attributes:
         uris: `ldaps://` addresses of its servers, in the order of preference.
         search_base: Where users and groups are, such as `dc=example,dc=com`.
-        bind_dn: Whom the nodes search as.
-        password_secret: ARN or name of the secret with the password: the whole text, or its JSON field `password`.
+        bind_dn: Distinguished name that the nodes search with.
+        password_secret: ARN or name of the secret with the password: the entire text, or its JSON field `password`.
         schema: Schema of sssd-ldap(5): `rfc2307`, `rfc2307bis`, or `ad` for Active Directory, whose ids are mapped.
         ca_file: File on the node with the certificates of its authority; the default is that of the image.
 

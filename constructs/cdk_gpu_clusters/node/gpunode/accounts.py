@@ -1,6 +1,6 @@
 """The boot stage `users`: the POSIX users of `/etc/gpu-cluster/users.json`, the same on every node.
 
-Users are made and changed, never removed: their files would belong to nobody. A user who leaves the list loses the SSH
+Users are made and changed, never removed: their files would have no owner. A user who leaves the list loses the SSH
 keys of the list.
 """
 
@@ -90,7 +90,7 @@ def make_user(user: Mapping[str, Any]) -> None:
 
 
 def _make_home(home: Path, uid: int, gid: int) -> None:
-    """Make the home, if nobody has. Another node may do so at the same moment, and a shared file system may refuse."""
+    """Make the home, if there is none. Another node may do so at the same moment, or the file system may refuse."""
     with suppress(OSError):
         home.mkdir(mode=0o700)
         os.chown(home, uid, gid)

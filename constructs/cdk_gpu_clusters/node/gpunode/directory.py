@@ -20,6 +20,7 @@ from .systemd import properties_of
 
 #: How long the servers may take to answer at all.
 DIRECTORY_SECONDS = 120
+_PROGRAM = Path("/usr/sbin/sssd")
 _CONF, _SWITCH = "/etc/sssd/sssd.conf", "/etc/nsswitch.conf"
 _LDAPS_PORT, _CONNECT_SECONDS, _UNIT_SECONDS = 636, 5, 60
 _DATABASES = ("passwd", "group", "shadow")
@@ -33,7 +34,7 @@ def probe_directory(node: Node) -> Verdict:
         return Verdict.waiting(
             "; ".join(silent), "is there a route to the directory, and does its security group admit this node?"
         )
-    if not Path("/usr/sbin/sssd").exists():
+    if not _PROGRAM.exists():
         return Verdict.failed("the image has no SSSD", "install sssd in the image, or list the users instead")
     try:
         text = conf_text(node.settings, read_password(node))
@@ -61,7 +62,7 @@ def why_silent(uri: str) -> str:
 
 
 def read_password(node: Node) -> str:
-    """The password, from Secrets Manager: the whole text, or its JSON field `password`.
+    """The password, from Secrets Manager: the entire text, or its JSON field `password`.
 
     Raises:
         AwsError: If it cannot be read.

@@ -3,7 +3,7 @@
 - At its time limit, and when a node of it has failed, the job goes back into the queue, up to a number of attempts.
   SIGUSR1 announces the limit: sbatch(1), `--signal=B:USR1@300`.
 - Nodes that failed in two attempts are excluded (`attempts`).
-- An application that fails on sound nodes fails the job: another attempt would fail as well.
+- An application that fails on healthy nodes fails the job: another attempt would fail as well.
 """
 
 from __future__ import annotations
