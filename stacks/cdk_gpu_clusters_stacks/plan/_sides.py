@@ -15,7 +15,7 @@ from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec._users import users_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec, home_options
+from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec, home_options, home_storage
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
@@ -124,6 +124,7 @@ def _of_cluster(cluster: ClusterSpec) -> Values:
         "pcs.slurm_version": None if cluster.pcs.existing else cluster.pcs.slurm_version or DEFAULT_SLURM_VERSION,
         "pcs.queues": bool(cluster.pcs.queues),
         "pcs.users": _users(cluster),
+        ("pcs.login.mounts", Resource.LOGIN_NODES): _mounts_of_login(cluster),
         ("pcs.login.ssh_cidrs", Resource.LOGIN_TEMPLATE): bool(cluster.pcs.login.ssh_cidrs),
     }
 
@@ -147,6 +148,11 @@ def _named_subnet(network: object) -> str | None:
     if not isinstance(network, ExistingNetwork) or len(network.subnet_ids) > 1:
         return None
     return network.subnet_ids[0]
+
+
+def _mounts_of_login(cluster: ClusterSpec) -> object:
+    """What the lifecycle scripts of login nodes start: mounts of NFS, of Lustre, or both."""
+    return {home_storage(cluster.data[name]) is None for name in cluster.pcs.login.mounts.values()}
 
 
 def _users(cluster: ClusterSpec) -> object:
@@ -213,7 +219,8 @@ def _of_type(side: FleetSide) -> object:
     record = side.view.plan.instance_type
     accelerator = record.accelerator
     count = accelerator and (accelerator.count, accelerator.logical_count)
-    return record.family, count, gpu_facts(record), side.view.plan.local_disks, side.plan.node.network
+    interfaces = tuple(card.interfaces for card in side.plan.node.network.cards)
+    return record.family, count, gpu_facts(record), side.view.plan.local_disks, interfaces
 
 
 def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Resource]:

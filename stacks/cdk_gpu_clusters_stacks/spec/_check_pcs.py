@@ -91,7 +91,9 @@ def _check_new(spec: PcsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) 
         findings += check_feature("metrics", version, path="metrics")
     faults = []
     for finding in findings:
-        key = _KEYS.get(finding.path, (finding.path,) if finding.path in PcsSpec.model_fields else ())
+        name, _, setting = finding.path.partition(".")
+        key = _KEYS.get(name, (name,) if name in PcsSpec.model_fields else ())
+        key += (setting,) if setting else ()
         if finding.path == "subnet":
             faults += faults_at(("network",), [replace(finding, path="", fix=_SERVICE_SUBNETS)])
         else:

@@ -115,7 +115,8 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
 
 def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
     """The valid parts of a file that has faults."""
-    region, eks, pcs = data.get("region"), _if_valid(_EKS, data.get("eks")), _if_valid(_PCS, data.get("pcs"))
+    region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
+    pcs = _if_valid(_PCS, data.get("pcs"), context)
     profile = next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator", "ec2")), None)
     return SpecParts(
         region if isinstance(region, str) and region else None,
@@ -172,10 +173,10 @@ _EKS: TypeAdapter[Any] = TypeAdapter(EksSpec)
 _PCS: TypeAdapter[Any] = TypeAdapter(PcsSpec)
 
 
-def _if_valid(form: TypeAdapter[Any], raw: object) -> Any:
+def _if_valid(form: TypeAdapter[Any], raw: object, context: Mapping[str, Path] | None = None) -> Any:
     """A part of the file; None if it has a fault."""
     try:
-        return form.validate_python(raw)
+        return form.validate_python(raw, context=context)
     except ValidationError:
         return None
 

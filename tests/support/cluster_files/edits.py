@@ -14,6 +14,7 @@ _SCRIPT = Path(__file__).resolve().parents[3] / "examples" / "dev-tools.sh"
 def write(folder: Path, text: str) -> Path:
     """Write a file's text, and the script that it may name, which lies in the same folder."""
     (folder / _SCRIPT.name).write_text(_SCRIPT.read_text("utf-8"), encoding="utf-8")
+    (folder / "dev-users.yaml").write_text("users: [{ name: alice, uid: 2001 }]\n", encoding="utf-8")
     file = folder / "cluster.yaml"
     file.write_text(text, encoding="utf-8")
     return file

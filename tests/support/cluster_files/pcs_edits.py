@@ -6,6 +6,10 @@ _BLOCK = "{ capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, 
 _RESERVATION = "{ new_reservation: { end_date: 2027-01-31T00:00Z } }"
 _GROUP = "{ reservation_group: 'arn:aws:resource-groups:us-east-1:111122223333:group/p4d' }"
 
+_DIRECTORY = (
+    "{ uris: ['ldaps://ad.example.com'], search_base: 'dc=example,dc=com', bind_dn: 'cn=reader', password_secret: ldap }"
+)
+
 SLURM = f"""\
 version: 1
 name: lab
@@ -110,6 +114,8 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
     "PCS: a script": _batch("user_data: dev-tools.sh"),
     "PCS: users with the role of the node": _batch("metadata_users: [ubuntu]"),
     "PCS: no scratch": _batch("scratch: false"),
+    "PCS: users": _cluster("users", "dev-users.yaml"),
+    "PCS: a directory": _cluster("directory", _DIRECTORY),
     "PCS: watch": _batch("watch: { mode: dry-run }"),
     "PCS: root volume": _batch("root_volume: { size_gib: 400 }"),
     "PCS: no alarms": _batch("alarms: { enabled: false }"),
