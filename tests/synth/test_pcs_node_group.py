@@ -293,7 +293,7 @@ def test_nodes_drain_themselves_at_every_end(site: Site) -> None:
     assert "GPU_SLURM_BIN=/opt/aws/pcs/scheduler/slurm-26.05/bin" in text
 
 
-def test_a_reservation_made_here_is_used_in_its_own_placement_group(site: Site) -> None:
+def test_a_reservation_made_here_is_used_by_a_resource_group(site: Site) -> None:
     reservation = CapacityReservation(
         site.stack,
         "Reservation",
@@ -306,7 +306,10 @@ def test_a_reservation_made_here_is_used_in_its_own_placement_group(site: Site) 
     resources = site.resources()
     [made] = of_type(resources, "AWS::EC2::CapacityReservation")
     target = launched(resources)["CapacityReservationSpecification"]["CapacityReservationTarget"]
-    assert target == {"CapacityReservationId": {"Fn::GetAtt": [made, "Id"]}}
+    [pool] = of_type(resources, "AWS::ResourceGroups::Group")
+    assert target == {"CapacityReservationResourceGroupArn": {"Fn::GetAtt": [pool, "Arn"]}}
+    [member] = only(resources, "AWS::ResourceGroups::Group")["Resources"]
+    assert json.dumps(member).endswith(f':capacity-reservation/", {{"Fn::GetAtt": ["{made}", "Id"]}}]]}}')
 
 
 def test_a_group_of_reservations_is_named_by_its_arn(site: Site) -> None:
@@ -314,6 +317,7 @@ def test_a_group_of_reservations_is_named_by_its_arn(site: Site) -> None:
     slurm_nodes(site, capacity=Capacity.from_reservation_group_arn(arn))
     target = launched(site.resources())["CapacityReservationSpecification"]["CapacityReservationTarget"]
     assert target == {"CapacityReservationResourceGroupArn": arn}
+    assert not of_type(site.resources(), "AWS::ResourceGroups::Group")
 
 
 def test_nothing_is_said_of_topology_on_ultraservers(site: Site) -> None:

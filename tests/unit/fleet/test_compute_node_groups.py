@@ -46,7 +46,7 @@ def ids(plan: ComputeNodeGroupPlan) -> list[str]:
 def test_every_kind_of_capacity_is_a_purchase_option_that_pcs_has() -> None:
     assert set(PURCHASE_OPTIONS) == set(CapacityKind)
     model = botocore.session.get_session().get_service_model("pcs")
-    assert {one.value for one in PurchaseOption} <= set(model.shape_for("PurchaseOption").enum)
+    assert {one.value for one in PurchaseOption} <= set(model.shape_for("PurchaseOption").metadata["enum"])
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from constructs import Construct, IDependable
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM, UNDELIVERED, AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import (
+    arn_of,
     define,
     partition_of,
     path_in_stack,
@@ -27,6 +28,7 @@ from cdk_gpu_clusters._cdk import (
 )
 from cdk_gpu_clusters._template import Resources, logical_id
 from cdk_gpu_clusters._values import takes_values
+from cdk_gpu_clusters.capacity.capacity_reservation import reservation_pool
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import NodeAlarms, alarm_names, node_alarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
@@ -65,6 +67,7 @@ from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, pcs_lifecyc
 from cdk_gpu_clusters.node.users import UserDirectory, UserList, check_directory, check_users, users_file
 from cdk_gpu_clusters.orchestration.pcs.node_role import PcsNodeRole, allow_pcs_nodes, instance_profile
 from cdk_gpu_clusters.orchestration.pcs.reconcile import compute_node_group_calls, sized_windows
+from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
 from cdk_gpu_clusters.rules.gres import GresMode
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
@@ -162,6 +165,8 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
     * A fixed `node_count` is a static group. `min_node_count=0` and `max_node_count` are one that scales with its jobs.
     * On a Capacity Block the group is static while the block runs, whatever its bounds. Its nodes drain themselves in
       Slurm before the end. Jobs in the queue wait for the next block: edit `capacity`, and deploy.
+    * An On-Demand Capacity Reservation is put into a resource group of its own, by which PCS takes it. Nodes beyond the
+      reservation are on demand. For a reservation of another account give the ARN of a group.
     * A deployment that changes launch template, image or scripts replaces each node after its jobs have ended. Jobs in
       the queue wait less for it if you deploy while few run.
     * Another instance type, name or cluster replaces the group. Everything else changes in place.
@@ -230,7 +235,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             options=options,
             image=options.get("image"),
         )
-        plan = fleet.plan
+        plan, fleet = fleet.plan, _with_reservation_group(self, fleet)
         if plan.type_or_none is None or plan.interfaces_or_none is None:  # nothing else can be decided
             report(self, list(plan.findings))
         log_key, evidence = options.get("log_encryption_key"), evidence_of(self, options)
@@ -464,6 +469,24 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             self.cfn_compute_node_group.node.add_dependency(*(defined.resource(path) for path in before))
         accepted.at(defined.scope)
         return None if settings is None else NodeAlarms(alarm_names(resources), lambda: defined)
+
+
+def _with_reservation_group(scope: Construct, fleet: ResolvedFleet) -> ResolvedFleet:
+    """Let the group launch into a reservation by a resource group, the one form that all editions of the guide have.
+
+    Source: AWS PCS user guide, "Overview of launch templates in AWS PCS" and "Using ODCRs with AWS PCS".
+    """
+    terms = fleet.capacity.terms
+    if terms.kind is not CapacityKind.RESERVATION or terms.reservation_id is None:
+        return fleet
+    pool = reservation_pool(
+        scope,
+        "Reservation",
+        name=cdk.Names.unique_resource_name(scope, max_length=100, separator="-"),
+        reservation_arns=[arn_of(scope, "ec2", f"capacity-reservation/{terms.reservation_id}")],
+    )
+    terms = replace(terms, reservation_group_arn=pool.attr_arn)
+    return replace(fleet, capacity=replace(fleet.capacity, terms=terms))
 
 
 def _check_update(policy: UpdatePolicy | None) -> list[Finding]:
