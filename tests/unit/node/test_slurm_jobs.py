@@ -329,13 +329,13 @@ def test_fields_of_scontrol_may_have_blanks() -> None:
     assert fields_of("") == {}
 
 
-BATCH = {"SLURM_JOB_ID": "17", "SLURM_JOB_NODELIST": "gpu-1", "ENVIRONMENT": "BATCH"}
+BATCH = {"SLURM_JOB_ID": "17", "SLURM_JOB_NODELIST": "gpu-1", "SLURM_TASK_PID": "39"}
 
 
 def test_only_the_batch_script_stays_with_the_job() -> None:
     assert is_batch_script(BATCH)
     assert not is_batch_script({**BATCH, "SLURM_STEP_ID": "0"})
-    assert not is_batch_script({name: value for name, value in BATCH.items() if name != "ENVIRONMENT"})
+    assert not is_batch_script({name: value for name, value in BATCH.items() if name != "SLURM_TASK_PID"})
     assert not is_batch_script({})
 
 

@@ -29,11 +29,11 @@ _CANCELLED = 128 + signal.SIGTERM
 def is_batch_script(environment: Mapping[str, str]) -> bool:
     """Whether this process is the batch script of a Slurm job, not a step or a shell of salloc.
 
-    Slurm sets ENVIRONMENT=BATCH for batch scripts, whose steps inherit it; SLURM_STEP_ID is set in steps only
-    (SchedMD/slurm, src/common/env.c; srun(1), "OUTPUT ENVIRONMENT VARIABLES").
+    Batch scripts and steps have SLURM_TASK_PID, and steps alone SLURM_STEP_ID (sbatch(1) and srun(1), "OUTPUT
+    ENVIRONMENT VARIABLES"). ENVIRONMENT=BATCH, which also marks batch scripts up to 24.11, is not set by 26.05.
     """
-    is_job = bool(environment.get("SLURM_JOB_ID")) and bool(environment.get("SLURM_JOB_NODELIST"))
-    return is_job and environment.get("ENVIRONMENT") == "BATCH" and "SLURM_STEP_ID" not in environment
+    names = ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_TASK_PID")
+    return all(environment.get(name) for name in names) and "SLURM_STEP_ID" not in environment
 
 
 def with_auto_resume(command: Sequence[str], *, is_hyperpod: bool | None = None) -> list[str]:
