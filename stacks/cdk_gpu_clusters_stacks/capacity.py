@@ -7,11 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters.capacity.capacity import Capacity
-from cdk_gpu_clusters.capacity.capacity_reservation import (
-    CapacityReservation,
-    CapacityReservationGroup,
-    InstanceMatchCriteria,
-)
+from cdk_gpu_clusters.capacity.capacity_reservation import CapacityReservation, InstanceMatchCriteria
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters_stacks.references import publish, read
@@ -23,10 +19,7 @@ from cdk_gpu_clusters_stacks.stack_names import capacity_stack
 
 
 class CapacityStack(cdk.Stack):
-    """An On-Demand Capacity Reservation inside its cluster placement group, if the fleet has EFA.
-
-    AWS PCS launches into a resource group of reservations only, so the reservation of its fleets is in one.
-    """
+    """An On-Demand Capacity Reservation inside its cluster placement group, if the fleet has EFA."""
 
     def __init__(
         self,
@@ -61,10 +54,7 @@ class CapacityStack(cdk.Stack):
         for key, value in fleet.spec.tags.items():
             cdk.Tags.of(self).add(key, value)
         publish(self, "ReservationId", reservation.reservation_id, description="Reservation of the fleet")
-        self._placed, self._ends_at, self._grouped = group is not None, options.end_date, fleet.profile.joins_slurm
-        if self._grouped:
-            pool = CapacityReservationGroup(self, "Group", name=name, reservations=[reservation])
-            publish(self, "ReservationGroupArn", pool.resource_group_arn, description="Group with the reservation")
+        self._placed, self._ends_at = group is not None, options.end_date
         if group is not None:
             publish(
                 self,
@@ -75,12 +65,10 @@ class CapacityStack(cdk.Stack):
 
     def import_into(self, reader: cdk.Stack) -> Capacity:
         """The reservation and its group, for a stack that launches into them."""
-        placed = _import_group(reader, read(reader, self, "PlacementGroupName")) if self._placed else None
-        if self._grouped:
-            group_arn = read(reader, self, "ReservationGroupArn")
-            return Capacity.from_reservation_group_arn(group_arn, placement_group=placed, ends_at=self._ends_at)
         return Capacity.from_reservation_id(
-            read(reader, self, "ReservationId"), placement_group=placed, ends_at=self._ends_at
+            read(reader, self, "ReservationId"),
+            placement_group=_import_group(reader, read(reader, self, "PlacementGroupName")) if self._placed else None,
+            ends_at=self._ends_at,
         )
 
 

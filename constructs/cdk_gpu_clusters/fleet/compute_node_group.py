@@ -14,7 +14,7 @@ from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, LifecycleStage
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.gres import GresMode, GresPlan, plan_gres
-from cdk_gpu_clusters.rules.pcs import check_compute_node_group, check_reservation
+from cdk_gpu_clusters.rules.pcs import check_compute_node_group
 from cdk_gpu_clusters.rules.pcs_scripts import LifecycleScriptFacts, check_lifecycle_scripts
 
 _GUIDE = "AWS PCS user guide"
@@ -238,8 +238,6 @@ def check_capacity_of_group(terms: CapacityTerms) -> Iterator[Finding]:
             fix="make a node group for each type of reservation, and put them into one queue",
             path="capacity",
         )
-    if terms.kind is CapacityKind.RESERVATION:
-        yield from check_reservation(terms.reservation_id, None)
     if terms.kind is CapacityKind.SPOT and terms.max_price_usd_per_hour is not None:
         yield CAPACITY.finding(
             cause="the Spot options of a node group have no price",

@@ -625,6 +625,15 @@ _FLEET = (
         removed="nothing sizes the group to its capacity any more",
     ),
     Row(
+        Resource.RESERVATION_GROUP,
+        "AWS::ResourceGroups::Group",
+        exists=_fleet(lambda side: side.puts_reservation_into_group),
+        updated="the resource group has the other reservation",
+        added="a resource group for the reservation, by which AWS PCS takes it",
+        removed="the resource group goes; the reservation stays",
+        source='AWS PCS user guide, "Overview of launch templates in AWS PCS"',
+    ),
+    Row(
         Resource.BLOCK_GROUP,
         "AWS::ResourceGroups::Group",
         exists=_fleet(_has_several_blocks),

@@ -10,6 +10,7 @@ from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.fleet.compute_node_group import PURCHASE_OPTIONS
 from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.node.settings import gpu_facts
+from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec._users import users_of
@@ -60,6 +61,13 @@ class FleetSide:
     def has_compute_node_group(self) -> bool:
         """Whether its nodes are a compute node group of AWS PCS."""
         return self.view.profile.joins_slurm
+
+    @property
+    def puts_reservation_into_group(self) -> bool:
+        """Whether its reservation gets a resource group, by which AWS PCS takes it."""
+        terms = self.view.plan.terms
+        reserved = terms.kind is CapacityKind.RESERVATION and terms.reservation_group_arn is None
+        return self.has_compute_node_group and reserved
 
     @property
     def stops_launches(self) -> bool:
@@ -272,7 +280,16 @@ def _of_size(side: FleetSide) -> Values:
             capacity.blocks,
         ),
         ("capacity", Resource.BLOCK_GROUP): bool(terms.blocks),
+        ("capacity", Resource.RESERVATION_GROUP): _reservation_of_group(side),
     }
+
+
+def _reservation_of_group(side: FleetSide) -> str | None:
+    """The reservation that is put into a resource group for AWS PCS: its id, or a word for one that is made here."""
+    terms = side.view.plan.terms
+    if not side.puts_reservation_into_group:
+        return None
+    return terms.reservation_id or "made here"
 
 
 def _of_alarms(side: FleetSide) -> Values:

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.node.users import check_directory
-from cdk_gpu_clusters.rules.pcs import RESERVATION, check_feature, check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.pcs import check_feature, check_pcs_cluster, check_queue
 from cdk_gpu_clusters.rules.zones import is_local_zone
 
 from ._base import SpecModel
@@ -91,9 +91,9 @@ def _check_new(spec: PcsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) 
         findings += check_feature("metrics", version, path="metrics")
     faults = []
     for finding in findings:
-        name, _, setting = finding.path.partition(".")
-        key = _KEYS.get(name, (name,) if name in PcsSpec.model_fields else ())
-        key += (setting,) if setting else ()
+        key = _KEYS.get(finding.path, (finding.path,) if finding.path in PcsSpec.model_fields else ())
+        if finding.path in spec.slurm_settings:
+            key = ("slurm_settings", finding.path)
         if finding.path == "subnet":
             faults += faults_at(("network",), [replace(finding, path="", fix=_SERVICE_SUBNETS)])
         else:
@@ -238,22 +238,17 @@ def check_compute_nodes(view: PlannedFleet) -> list[Fault]:
     faults = []
     for finding in view.compute_node_group.findings:
         key = _key_in_fleet(view, finding)
-        fix = _fix_of_capacity(view, finding) if finding.path == "capacity" else finding.fix
+        fix = _fix_of_capacity(view) if finding.path == "capacity" else finding.fix
         faults += faults_at(key, [replace(finding, path="", fix=fix)], at_key=key == view.key)
     return faults
 
 
-def _fix_of_capacity(view: PlannedFleet, finding: Finding) -> str:
+def _fix_of_capacity(view: PlannedFleet) -> str:
     """The fix as a cluster file has it, not as Python does."""
-    if finding.id == RESERVATION.id:
-        return _GROUPED
     return _A_FLEET_EACH if view.plan.terms.blocks else "write capacity: spot"
 
 
 _A_FLEET_EACH = "make a fleet for each block, and put them into one queue of pcs.queues"
-_GROUPED = (
-    "put the reservation into a resource group, and write reservation_group with its ARN; a new_reservation gets a group"
-)
 
 
 def _key_in_fleet(view: PlannedFleet, finding: Finding) -> tuple[str | int, ...]:

@@ -80,6 +80,7 @@ class Resource(Enum):
     BLOCK_FOLLOWER = auto()
     #: The resource group of a fleet with several blocks.
     BLOCK_GROUP = auto()
+    RESERVATION_GROUP = auto()
     FLEET_SECURITY_GROUP = auto()
     MOUNT_RULES = auto()
     ALARMS = auto()

@@ -328,6 +328,7 @@ class NodesSpec(SpecModel):
             Resource.RESERVATION,
             Resource.BLOCK_FOLLOWER,
             Resource.BLOCK_GROUP,
+            Resource.RESERVATION_GROUP,
         ),
     ] = Field(
         default=OnDemand(),

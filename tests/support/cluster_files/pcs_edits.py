@@ -103,6 +103,7 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
     "PCS: from a block to spot": (SLURM, _BLOCK, "spot"),
     "PCS: more reserved nodes": (SLURM, "nodes: 2\n      capacity: { new", "nodes: 3\n      capacity: { new"),
     "PCS: an existing group of reservations": (SLURM, _RESERVATION, _GROUP),
+    "PCS: an existing reservation": (SLURM, _RESERVATION, "{ reservation: cr-0fedcba9876543210 }"),
     "PCS: a reservation given up": (SLURM, _RESERVATION, "on_demand"),
     "PCS: another type": (SLURM, "g6.12xlarge", "g6.24xlarge"),
     "PCS: another type on a block": (SLURM, "p5.48xlarge", "p5en.48xlarge"),

@@ -20,8 +20,6 @@ HOME = "data: { home: { efs: {} }, ckpt: { checkpoints: {} } }\n"
 #: Training examples that AWS PCS refuses, and the rule; the fix is in the finding.
 REFUSED_BY_PCS = {
     "p5en-spot": ["GPU-PCS-061"],  # a limit of the spot price
-    "p6-b300-existing-reservation": ["GPU-PCS-028"],  # an On-Demand reservation by its id
-    "two-fleets": ["GPU-PCS-028"],
     "trn1-training": ["GPU-AMI-001"],  # AWS has no PCS-ready image with Neuron drivers
 }
 
@@ -117,7 +115,7 @@ def test_each_rule_of_the_section_is_located(said: str, expected: list[str], tmp
 
 def test_a_setting_that_the_guide_does_not_list_is_warned_of(tmp_path: Path) -> None:
     setting = "slurm_settings: { SlurmctldPort: '1' }"
-    assert "6:24 GPU-PCS-020 warning" in found(tmp_path, section(setting))
+    assert "6:41 GPU-PCS-020 warning" in found(tmp_path, section(setting))
 
 
 def test_all_faults_of_the_section_are_told_at_once(tmp_path: Path) -> None:
@@ -149,7 +147,7 @@ def test_model_servers_are_refused_where_jobs_run(tmp_path: Path) -> None:
     ("capacity", "expected"),
     [
         ("on_demand", []),
-        ("{ reservation: cr-0123456789abcdef0 }", ["GPU-PCS-028"]),
+        ("{ reservation: cr-0123456789abcdef0 }", []),
         ("{ reservation_group: 'arn:aws:resource-groups:us-east-1:111122223333:group/p5' }", []),
         ("{ new_reservation: { unlimited: true } }", []),
         ("{ spot: { max_price_usd_per_hour: 20 } }", ["GPU-PCS-061"]),

@@ -395,7 +395,8 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             name_tag=path_of(self),
             metadata_hop_limit=options.get("metadata_hop_limit", 1),
             user_data=user_data,
-            not_secret=options.get("not_secret", ()),
+            # The name of a secret is no secret.
+            not_secret=[*options.get("not_secret", ()), *(["GPU_DIRECTORY_SECRET"] if options.get("directory") else [])],
             _resolved=fleet,
         )
 
