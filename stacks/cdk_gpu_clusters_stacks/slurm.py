@@ -74,7 +74,7 @@ class SlurmStack(cdk.Stack):
 
 
 def _subnet_in_region(reader: cdk.Stack, place: ClusterNetworkRef, here: FleetPlace) -> ec2.ISubnet:
-    """The subnet of the controller and of login nodes: that of the fleets, or a service subnet if they are in a Local Zone.
+    """The subnet of controller and login nodes: that of the fleets, or a service subnet beside a Local Zone.
 
     AWS PCS puts no controller into a Local Zone, and Local Zones have few instance types.
     """

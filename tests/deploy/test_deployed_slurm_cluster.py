@@ -170,7 +170,9 @@ def test_a_slurm_cluster_lives_through_edits_and_its_block_and_leaves_only_what_
     assert slurm.nodes("trainers") == [], "the group is empty before the block ends"
     executions = account.history()["executions"]
     failed = [one for one in executions if one["status"] != "SUCCEEDED"]
-    assert {(one["error"], one["cause"].rpartition(" ")[2]) for one in failed} <= {("Pcs.ConflictException", "UPDATING")}
+    assert {(one["error"], one["cause"].rpartition(" ")[2]) for one in failed} <= {
+        ("Pcs.ConflictException", "UPDATING")
+    }
     assert executions[-1]["status"] == "SUCCEEDED", "a run fails only while AWS PCS updates the cluster"
 
     third, other = made(ANOTHER_IMAGE, ANOTHER_TYPE)
