@@ -10,6 +10,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.node.users import UserDirectory, UserList
 from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster
 from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
@@ -141,7 +142,7 @@ class ComputeNodeGroupStack(NodesStack):
     ) -> None:
         super().__init__(site, fleet, description="Slurm nodes of a GPU cluster", capacity=capacity, fabric=fabric)
         slurm, options = cluster.import_into(self, self.here.vpc), self.node_options()
-        del options["update_policy"]  # AWS PCS always replaces the nodes of a changed group
+        options["update_policy"] = UpdatePolicy(fleet.update)
         spec = fleet.spec
         self.node_group = PcsNodeGroup(
             self,

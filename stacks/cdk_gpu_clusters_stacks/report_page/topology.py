@@ -1,4 +1,4 @@
-"""The topology of a cluster: its VPC with zones, subnets and nodes, its stores, its cluster of EKS or Slurm, their flows."""
+"""The topology of a cluster: VPC with zones, subnets and nodes, stores, the cluster of EKS or Slurm, and their flows."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.node.users import check_directory
-from cdk_gpu_clusters.rules.pcs import check_feature, check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.pcs import check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.pcs_versions import check_feature
 from cdk_gpu_clusters.rules.zones import is_local_zone
 
 from ._base import SpecModel

@@ -51,8 +51,8 @@ class DirectorySpec(SpecModel):
         description="Name with which the nodes search.", examples=["cn=reader,dc=example,dc=com"]
     )
     password_secret: Annotated[Text, updates(*_TEMPLATES)] = Field(
-        description="Name or ARN of the secret of Secrets Manager with the password of `bind_dn`: its text, or the JSON "
-        "field `password`."
+        description="Name or ARN of the secret of Secrets Manager with the password of `bind_dn`: its text, or the "
+        "JSON field `password`."
     )
     schema_name: Annotated[Literal["rfc2307", "rfc2307bis", "ad"], updates(*_TEMPLATES)] = Field(
         default="rfc2307bis", description="Schema of sssd-ldap(5); `ad` for Active Directory, whose ids are mapped."
