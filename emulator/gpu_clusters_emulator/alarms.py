@@ -97,7 +97,7 @@ def put_metric_data(world: World, params: Json) -> Json:
 def get_metric_statistics(world: World, params: Json) -> Json:
     """GetMetricStatistics: what was put, by period; a period without values has no data point.
 
-    Source: CloudWatch API, GetMetricStatistics: the start is inclusive, the end is exclusive, periods begin at the start.
+    Source: CloudWatch API, GetMetricStatistics: the start is inclusive, the end is not; periods begin at the start.
     """
     start, end = parse_time(params["StartTime"]), parse_time(params["EndTime"])
     period = timedelta(seconds=int(params["Period"]))
