@@ -1,4 +1,4 @@
-"""The topology of a cluster: VPC with zones, subnets and nodes, stores, the cluster of EKS or Slurm, and their flows."""
+"""The topology of a cluster: VPC with zones, subnets and nodes, stores, the cluster of EKS or Slurm, and the flows."""
 
 from __future__ import annotations
 
