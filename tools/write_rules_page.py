@@ -31,6 +31,8 @@ AREAS = {
     "EKS": "Amazon EKS",
     "FAB": "Fabrics",
     "FLT": "Fleets",
+    "GRES": "Generic resources of Slurm",
+    "HOM": "Home directories",
     "HYP": "Amazon SageMaker HyperPod",
     "IAM": "Roles of nodes and jobs",
     "INF": "Model servers",
@@ -51,6 +53,7 @@ AREAS = {
     "RGN": "Regions",
     "SPEC": "Cluster file",
     "UD": "User data",
+    "USR": "Users of the nodes",
 }
 
 INTRODUCTION = """\

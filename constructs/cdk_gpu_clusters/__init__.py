@@ -18,6 +18,13 @@ if TYPE_CHECKING:
         InstanceMatchCriteria,
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+    from cdk_gpu_clusters.catalogue.homes import (
+        EfsThroughputMode,
+        HomeService,
+        OpenZfsCompression,
+        OpenZfsDeploymentType,
+        QuotaType,
+    )
     from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
     from cdk_gpu_clusters.compute.alarms import AlarmTopic, FleetAlarms, NodeAlarms
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.egress import NetworkEgress
     from cdk_gpu_clusters.network.endpoint_access import EndpointAccess
     from cdk_gpu_clusters.node.kubernetes_node import EksCluster, NodeConfig, kubectl_part, node_health_rights
+    from cdk_gpu_clusters.node.lifecycle_scripts import ExecutionPolicy, LifecycleScript, LifecycleStage, OnError
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, UserDataPart, WatchMode
     from cdk_gpu_clusters.node.software import NodeFile
@@ -55,18 +63,29 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
+    from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster, PcsLog
+    from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
+    from cdk_gpu_clusters.orchestration.pcs.login import PcsLoginNodes
+    from cdk_gpu_clusters.orchestration.pcs.node_group import PcsNodeGroup, PcsNodeGroupProps
+    from cdk_gpu_clusters.orchestration.pcs.node_role import PcsNodeRole
+    from cdk_gpu_clusters.orchestration.pcs.queue import PcsQueue
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import NetworkFeature
     from cdk_gpu_clusters.rules.fleet import AlarmSettings
+    from cdk_gpu_clusters.rules.gres import GresMode
+    from cdk_gpu_clusters.rules.homes import EfsHomes, HomeQuota, OpenZfsHomes
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
     from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
     from cdk_gpu_clusters.rules.model_servers import ServerSlots
     from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
+    from cdk_gpu_clusters.rules.pcs import ClusterSize
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
+    from cdk_gpu_clusters.storage.home_store import HomeStore
+    from cdk_gpu_clusters.storage.home_store_base import IHomeStore
     from cdk_gpu_clusters.storage.lustre_store import LustreStore
     from cdk_gpu_clusters.storage.lustre_store_base import ILustreStore
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
@@ -80,16 +99,21 @@ else:
         "CheckpointStore": "storage.checkpoint_store",
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
+        "ClusterSize": "rules.pcs",
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
+        "EfsHomes": "rules.homes",
+        "EfsThroughputMode": "catalogue.homes",
         "EksCluster": "node.kubernetes_node",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
         "EksGpuNodeGroupProps": "orchestration.eks.node_group",
         "EksNodeRole": "orchestration.eks.node_role",
+        "EndpointAccess": "network.endpoint_access",
+        "ExecutionPolicy": "node.lifecycle_scripts",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
@@ -98,16 +122,24 @@ else:
         "GpuFleet": "compute.fleet",
         "GpuFleetProps": "compute.fleet_props",
         "GpuLaunchTemplate": "compute.launch_template",
+        "GresMode": "rules.gres",
         "HardwareProps": "compute.fleet_props",
+        "HomeQuota": "rules.homes",
+        "HomeService": "catalogue.homes",
+        "HomeStore": "storage.home_store",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
+        "IHomeStore": "storage.home_store_base",
         "ILustreStore": "storage.lustre_store_base",
+        "IPcsCluster": "orchestration.pcs.cluster_base",
         "InferenceFleet": "inference.inference_fleet",
         "InferenceFleetProps": "inference.inference_fleet",
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
         "KubernetesSoftware": "orchestration.eks.software",
+        "LifecycleScript": "node.lifecycle_scripts",
+        "LifecycleStage": "node.lifecycle_scripts",
         "LustreDeploymentType": "catalogue.lustre",
         "LustreSizing": "rules.lustre",
         "LustreStorageType": "catalogue.lustre",
@@ -119,7 +151,6 @@ else:
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
         "MountableFileSystem": "compute.fleet_mounts",
-        "EndpointAccess": "network.endpoint_access",
         "NetworkEgress": "network.egress",
         "NetworkFeature": "rules.endpoints",
         "NodeAlarms": "compute.alarms",
@@ -134,8 +165,20 @@ else:
         "NodeUserData": "compute.node_user_data",
         "NodeUserDataProps": "compute.fleet_props",
         "NodeWatch": "node.settings",
+        "OnError": "node.lifecycle_scripts",
+        "OpenZfsCompression": "catalogue.homes",
+        "OpenZfsDeploymentType": "catalogue.homes",
+        "OpenZfsHomes": "rules.homes",
         "Orchestrator": "rules.interfaces",
+        "PcsCluster": "orchestration.pcs.cluster",
+        "PcsLog": "orchestration.pcs.cluster",
+        "PcsLoginNodes": "orchestration.pcs.login",
+        "PcsNodeGroup": "orchestration.pcs.node_group",
+        "PcsNodeGroupProps": "orchestration.pcs.node_group",
+        "PcsNodeRole": "orchestration.pcs.node_role",
+        "PcsQueue": "orchestration.pcs.queue",
         "PlacementStrategy": "rules.placement",
+        "QuotaType": "catalogue.homes",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
@@ -172,17 +215,21 @@ __all__ = [
     "CheckpointStore",
     "ClusterNetwork",
     "ClusterPlacementGroup",
+    "ClusterSize",
     "ColdFileRelease",
     "ConfigError",
     "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",
+    "EfsHomes",
+    "EfsThroughputMode",
     "EksCluster",
     "EksGpuCluster",
     "EksGpuNodeGroup",
     "EksGpuNodeGroupProps",
     "EksNodeRole",
     "EndpointAccess",
+    "ExecutionPolicy",
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
@@ -191,16 +238,24 @@ __all__ = [
     "GpuFleet",
     "GpuFleetProps",
     "GpuLaunchTemplate",
+    "GresMode",
     "HardwareProps",
+    "HomeQuota",
+    "HomeService",
+    "HomeStore",
     "IEksGpuCluster",
     "IGpuFleet",
+    "IHomeStore",
     "ILustreStore",
+    "IPcsCluster",
     "InferenceFleet",
     "InferenceFleetProps",
     "InferenceLoadBalancer",
     "InstanceMatchCriteria",
     "InterfacePolicy",
     "KubernetesSoftware",
+    "LifecycleScript",
+    "LifecycleStage",
     "LustreDeploymentType",
     "LustreSizing",
     "LustreStorageType",
@@ -226,8 +281,20 @@ __all__ = [
     "NodeUserData",
     "NodeUserDataProps",
     "NodeWatch",
+    "OnError",
+    "OpenZfsCompression",
+    "OpenZfsDeploymentType",
+    "OpenZfsHomes",
     "Orchestrator",
+    "PcsCluster",
+    "PcsLog",
+    "PcsLoginNodes",
+    "PcsNodeGroup",
+    "PcsNodeGroupProps",
+    "PcsNodeRole",
+    "PcsQueue",
     "PlacementStrategy",
+    "QuotaType",
     "ReadCacheMode",
     "RepairAction",
     "RepairOverride",

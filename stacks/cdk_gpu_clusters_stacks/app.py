@@ -17,7 +17,7 @@ import aws_cdk as cdk
 from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
-from cdk_gpu_clusters_stacks.data import ExistingLustre, LinkStack, LustreStack, data_stacks
+from cdk_gpu_clusters_stacks.data import MOUNTED, LinkStack, data_stacks
 from cdk_gpu_clusters_stacks.fleets import FleetStack, Site
 from cdk_gpu_clusters_stacks.network import FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
@@ -50,17 +50,54 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
     on_built()
     site = Site(app, spec, place, data_stacks(app, spec, place, env), env)
     on_built()
-    if not ORCHESTRATORS[spec.orchestrator].joins_eks:
+    profile = ORCHESTRATORS[spec.orchestrator]
+    if profile.joins_eks:
+        _join_eks(site, on_built)
+    elif profile.joins_slurm:
+        _join_slurm(site, on_built)
+    else:
         _make_fleets(site, partial(_on_ec2, site), on_built)
-        return
+
+
+def _join_eks(site: Site, on_built: Callable[[], object]) -> None:
+    """The cluster of Amazon EKS, its node groups and its software."""
     from cdk_gpu_clusters_stacks.eks import SoftwareStack, eks_cluster  # takes long to load
     from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
 
-    cluster = eks_cluster(app, spec, place, env)
+    cluster = eks_cluster(site.app, site.spec, site.place, site.env)
     on_built()
     _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster), on_built)
-    if spec.eks.software.apply:
+    if site.spec.eks.software.apply:
         SoftwareStack(site, cluster)
+        on_built()
+
+
+def _join_slurm(site: Site, on_built: Callable[[], object]) -> None:
+    """The Slurm cluster of AWS PCS, its compute node groups, queues and login nodes."""
+    from cdk_gpu_clusters_stacks.slurm import (  # takes long to load
+        ComputeNodeGroupStack,
+        LoginStack,
+        QueueStack,
+        slurm_cluster,
+    )
+
+    spec = site.spec.pcs
+    cluster = slurm_cluster(site.app, spec, name=site.spec.name, place=site.place, env=site.env)
+    on_built()
+    fleets: dict[str, ComputeNodeGroupStack] = {}
+
+    def make(
+        fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None
+    ) -> ComputeNodeGroupStack:
+        fleets[fleet.name] = ComputeNodeGroupStack(site, fleet, cluster=cluster, fabric=fabric, capacity=capacity)
+        return fleets[fleet.name]
+
+    _make_fleets(site, make, on_built)
+    for name in spec.queues:
+        QueueStack(site, name, cluster=cluster, fleets=fleets)
+        on_built()
+    if spec.login.nodes:
+        LoginStack(site, spec.login, cluster)
         on_built()
 
 
@@ -126,7 +163,7 @@ class Fabrics:
             return
         for name in sorted(set(spec.mounts.values())):
             store, stack_name = site.stores[name], link_stack(site.spec.name, name, spec.fabric)
-            if stack_name not in self._links and isinstance(store, LustreStack | ExistingLustre):
+            if stack_name not in self._links and isinstance(store, MOUNTED):
                 self._links[stack_name] = LinkStack(site.app, stack_name, store=store, fabric=fabric, env=site.env)
             made.add_stack_dependency(self._links[stack_name])
 

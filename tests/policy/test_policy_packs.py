@@ -42,6 +42,10 @@ FLOORS = {
     "AWS::EKS::Cluster": 3,
     "AWS::EKS::Addon": 25,
     "AWS::EKS::AccessEntry": 10,
+    "AWS::PCS::Cluster": 6,
+    "AWS::PCS::ComputeNodeGroup": 18,
+    "AWS::PCS::Queue": 6,
+    "AWS::Logs::Delivery": 18,
 }
 
 

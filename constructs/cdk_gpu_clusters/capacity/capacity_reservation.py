@@ -295,21 +295,37 @@ class CapacityReservationGroup(ClusterConstruct):
             reservations: Its members.
         """
         super().__init__(scope, construct_id)
-        self._resource = resourcegroups.CfnGroup(
-            self,
-            "Resource",
-            name=name,
-            configuration=[
-                resourcegroups.CfnGroup.ConfigurationItemProperty(type="AWS::EC2::CapacityReservationPool"),
-                resourcegroups.CfnGroup.ConfigurationItemProperty(
-                    type="AWS::ResourceGroups::Generic",
-                    parameters=[
-                        resourcegroups.CfnGroup.ConfigurationParameterProperty(
-                            name="allowed-resource-types", values=["AWS::EC2::CapacityReservation"]
-                        )
-                    ],
-                ),
-            ],
-            resources=[reservation.reservation_arn for reservation in reservations],
-        )
+        members = [reservation.reservation_arn for reservation in reservations]
+        self._resource = reservation_pool(self, "Resource", name=name, reservation_arns=members)
         self.resource_group_arn: str = self._resource.attr_arn
+
+
+def reservation_pool(
+    scope: Construct, construct_id: str, *, name: str, reservation_arns: Sequence[str]
+) -> resourcegroups.CfnGroup:
+    """Define a resource group of Capacity Reservations as EC2 asks for it.
+
+    Args:
+        scope: Parent construct.
+        construct_id: Id in the scope.
+        name: Its name, unique in account and Region.
+        reservation_arns: Its members.
+    """
+    properties = resourcegroups.CfnGroup
+    return resourcegroups.CfnGroup(
+        scope,
+        construct_id,
+        name=name,
+        configuration=[
+            properties.ConfigurationItemProperty(type="AWS::EC2::CapacityReservationPool"),
+            properties.ConfigurationItemProperty(
+                type="AWS::ResourceGroups::Generic",
+                parameters=[
+                    properties.ConfigurationParameterProperty(
+                        name="allowed-resource-types", values=["AWS::EC2::CapacityReservation"]
+                    )
+                ],
+            ),
+        ],
+        resources=list(reservation_arns),
+    )

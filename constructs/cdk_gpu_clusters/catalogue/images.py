@@ -37,6 +37,7 @@ class ImagePurpose(StrEnum):
     EC2 = "ec2"
     EKS = "eks"
     ECS = "ecs"
+    PCS = "pcs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,12 +124,15 @@ def user_statements(
     ]
 
 
-def grant_statements(grantee: iam.IGrantable, statements: Sequence[Mapping[str, Any]]) -> iam.Grant:
+def grant_statements(
+    grantee: iam.IGrantable, statements: Sequence[Mapping[str, Any]], *, accepted: AcceptedFinding = _GRANTED
+) -> iam.Grant:
     """Give someone statements, and accept what policy packs find in them.
 
     Args:
         grantee: A role, a user or a group.
         statements: As in a policy document.
+        accepted: What the packs find; what `grant_run_jobs` adds if left out.
     """
     grants = [
         iam.Grant.add_to_principal(
@@ -143,7 +146,7 @@ def grant_statements(grantee: iam.IGrantable, statements: Sequence[Mapping[str, 
     holder = cast("IConstruct", grantee.grant_principal)
     if hasattr(holder, "node"):  # a service or an account holds no policy of its own
         names = [arn for one in statements for arn in _list(one["Resource"]) if "*" in arn]
-        _GRANTED.at(holder, *(named_resource(holder, name) for name in names))
+        accepted.at(holder, *(named_resource(holder, name) for name in names))
     return reduce(lambda one, other: one.combine(other), grants)
 
 

@@ -37,7 +37,7 @@ from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic
 from cdk_gpu_clusters.fleet.profile import PROFILES, ImageChoice, OrchestratorProfile
 from cdk_gpu_clusters.fleet.request import Field
 from cdk_gpu_clusters.node.user_data import check_block_end, check_user_data
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms, block_drain_at
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.fleet import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
 from cdk_gpu_clusters.rules.images import check_moving_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, NetworkInterface, Orchestrator
@@ -289,7 +289,7 @@ class GpuLaunchTemplate(ClusterConstruct):
                 *_check_user_data(user_data, profile, image, not_secret),
                 *_check_image(image, profile),
                 *_check_moving_image(plan, resolved),
-                *check_block_end(user_data or "", block_drain_at(capacity.terms)),
+                *check_block_end(user_data or "", plan.drain_at),
             ],
         )
         if not_secret:  # the rules over templates do not know what was accepted here

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -15,6 +16,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import ClusterConstruct, cached_per_construct, partition_of, path_of, report, stack_of
+from cdk_gpu_clusters._template import allow
 from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
 from cdk_gpu_clusters.fleet.plan import FleetPlan
@@ -59,7 +61,7 @@ class NodeAsset(ClusterConstruct):
         sha256: Digest of the bytes, in hex.
         bucket_name: Bucket of the object, known at deployment.
         object_key: Key of the object.
-        read_policy: Lets a role read it that takes the policy (`read_policy.attach_to_role(role)`).
+        read_statements: What lets a role read it, as statements of a policy.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, content: bytes, file_extension: str) -> None:
@@ -80,12 +82,16 @@ class NodeAsset(ClusterConstruct):
         self.bucket_name: str = asset.s3_bucket_name
         self.object_key: str = asset.s3_object_key
         place = f"arn:{partition_of(stack_of(self))}:s3:::{self.bucket_name}/{self.object_key}"
-        statements = [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": place}]
+        self.read_statements: list[dict[str, Any]] = [allow(place, "s3:GetObject")]
         key = asset.bucket.encryption_key
         if key is not None:  # only where the stack's synthesizer names one
-            statements.append({"Effect": "Allow", "Action": "kms:Decrypt", "Resource": key.key_arn})
-        document = iam.PolicyDocument.from_json({"Statement": statements})
-        self.read_policy: iam.ManagedPolicy = iam.ManagedPolicy(self, "Read", document=document)
+            self.read_statements.append(allow(key.key_arn, "kms:Decrypt"))
+
+    @cached_property
+    def read_policy(self) -> iam.ManagedPolicy:
+        """Lets a role read it that takes the policy (`read_policy.attach_to_role(role)`)."""
+        document = iam.PolicyDocument.from_json({"Statement": self.read_statements})
+        return iam.ManagedPolicy(self, "Read", document=document)
 
     @cached_property
     def policy_arn(self) -> str:

@@ -46,17 +46,26 @@ class NodeRole(iam.Role):
         >>> role = NodeRole(stack, "Role")
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, policies: Sequence[iam.IManagedPolicy] = ()) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        policies: Sequence[iam.IManagedPolicy] = (),
+        path: str | None = None,
+    ) -> None:
         """Define the role.
 
         Args:
             scope: Parent construct.
             construct_id: Id in the scope.
             policies: Further policies that it has from the start.
+            path: Path of its name, such as `/aws-pcs/`; `/` if left out. A change replaces the role.
         """
         super().__init__(
             scope,
             construct_id,
+            path=path,
             assumed_by=_ec2(),
             managed_policies=[_session_policy(stack_of(scope)), *policies],
         )

@@ -127,7 +127,7 @@ class NodeUserData(ClusterConstruct):
             [
                 *plan.about(Topic.EFA, Topic.MIG_WITH_EFA, Topic.MIG, Topic.TIMEOUTS),
                 *_check_orchestrator(profile, node_config, slurm_version),
-                *(_check_pcs_parts(options.get("user_data_parts", ())) if orchestrator is Orchestrator.PCS else ()),
+                *(check_pcs_parts(options.get("user_data_parts", ())) if orchestrator is Orchestrator.PCS else ()),
             ],
         )
         evidence = evidence_of(self, options)
@@ -183,7 +183,12 @@ def _check_orchestrator(
         )
 
 
-def _check_pcs_parts(parts: Sequence[UserDataPart]) -> list[Finding]:
+def check_pcs_parts(parts: Sequence[UserDataPart]) -> list[Finding]:
+    """Find parts of user data that AWS PCS does not document.
+
+    Args:
+        parts: The user's parts.
+    """
     return [
         PCS_PART.finding(
             cause="AWS PCS does not say what it does with this part",

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from cdk_gpu_clusters._template import Resources, allow, ref
+from cdk_gpu_clusters._template import Resource, Resources, allow, ref
 from cdk_gpu_clusters.compute.state_machine import StateMachine
 from cdk_gpu_clusters.node.gpunode.metrics.names import NAMESPACE
 from cdk_gpu_clusters.rules.capacity import CapacityTerms, CapacityWindow
@@ -133,6 +133,8 @@ class Reconcile:
         partition: Partition of the stack.
         account: Account of the stack.
         region: Region of the stack.
+        after_stack: Whether a deployment starts a run when the entire stack is deployed, and not when the group is: a
+            service may refuse what names a group that a run changes.
     """
 
     calls: GroupCalls
@@ -148,6 +150,7 @@ class Reconcile:
     partition: str
     account: str
     region: str
+    after_stack: bool = False
 
     def resources(self) -> Resources:
         """The resources by path below the fleet, whose group depends on those of `BEFORE_GROUP`."""
@@ -368,25 +371,12 @@ class Reconcile:
         return found
 
     def _rules(self, machine: StateMachine) -> Resources:
-        """What starts a run; the first must be there when the group is made, and does not name it."""
-        deployed = {
-            "source": ["aws.cloudformation"],
-            "detail-type": ["CloudFormation Resource Status Change"],
-            "detail": {
-                "stack-id": [{"Ref": "AWS::StackId"}],
-                "logical-resource-id": [self.group_id],
-                "status-details": {"status": ["CREATE_COMPLETE", "UPDATE_COMPLETE"]},
-            },
-        }
-        transformed = {
-            "InputPathsMap": {"group": "$.detail.physical-resource-id"},
-            "InputTemplate": '{"group":<group>}',
-        }
+        """What starts a run."""
         named = json.dumps({"group": self.group}, separators=(",", ":"))
         periodic = json.dumps({"group": self.group, "periodic": True}, separators=(",", ":"))
         every = f"rate({PERIOD_MINUTES} minutes)"
         rules = {
-            DEPLOYED: machine.rule("The group was made or changed", deployed, InputTransformer=transformed),
+            DEPLOYED: self._deployed(machine, named),
             _PERIODIC: machine.rule("Compares the group with its capacity", every, Input=periodic),
         }
         if self.reservation_ids:
@@ -401,6 +391,22 @@ class Reconcile:
             }
             rules[_CALM] = machine.rule("Launches no longer fail", calm, Input=named)
         return rules
+
+    def _deployed(self, machine: StateMachine, named: str) -> Resource:
+        """What a deployment starts a run by. That of a group must be there when it is made, and does not name it."""
+        pattern = {"source": ["aws.cloudformation"], "detail-type": ["CloudFormation Resource Status Change"]}
+        done, stack = ["CREATE_COMPLETE", "UPDATE_COMPLETE"], {"stack-id": [{"Ref": "AWS::StackId"}]}
+        if self.after_stack:
+            pattern["detail-type"] = ["CloudFormation Stack Status Change"]
+            detail = {**stack, "status-details": {"status": [*done, "UPDATE_ROLLBACK_COMPLETE"]}}
+            return machine.rule("The stack was deployed", {**pattern, "detail": detail}, Input=named)
+        detail = {**stack, "logical-resource-id": [self.group_id], "status-details": {"status": done}}
+        transformed = {
+            "InputPathsMap": {"group": "$.detail.physical-resource-id"},
+            "InputTemplate": '{"group":<group>}',
+        }
+        made = "The group was made or changed"
+        return machine.rule(made, {**pattern, "detail": detail}, InputTransformer=transformed)
 
 
 def followed_ids(terms: CapacityTerms) -> list[str]:

@@ -59,13 +59,28 @@ def allow_auto_scaling(key: kms.IKey) -> None:
     Args:
         key: The customer key.
     """
+    _allow_service_role(key, "autoscaling.amazonaws.com", "AWSServiceRoleForAutoScaling")
+
+
+def allow_pcs(key: kms.IKey) -> None:
+    """Let AWS PCS launch instances whose volumes the key encrypts, as `allow_auto_scaling` does.
+
+    Source: AWS PCS user guide, "Required KMS key policy for use with encrypted EBS volumes in AWS PCS".
+
+    Args:
+        key: The customer key.
+    """
+    _allow_service_role(key, "pcs.amazonaws.com", "AWSServiceRoleForPCS")
+
+
+def _allow_service_role(key: kms.IKey, service: str, name: str) -> None:
     role = cdk.Stack.of(key).format_arn(
         service="iam",
         region="",
-        resource="role/aws-service-role/autoscaling.amazonaws.com",
-        resource_name="AWSServiceRoleForAutoScaling",
+        resource=f"role/aws-service-role/{service}",
+        resource_name=name,
     )
-    only_auto_scaling = {"ArnEquals": {"aws:PrincipalArn": role}}
+    only_service = {"ArnEquals": {"aws:PrincipalArn": role}}
     key.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.AnyPrincipal()],
@@ -77,7 +92,7 @@ def allow_auto_scaling(key: kms.IKey) -> None:
                 "kms:DescribeKey",
             ],
             resources=["*"],
-            conditions=only_auto_scaling,
+            conditions=only_service,
         )
     )
     key.add_to_resource_policy(
@@ -85,6 +100,6 @@ def allow_auto_scaling(key: kms.IKey) -> None:
             principals=[iam.AnyPrincipal()],
             actions=["kms:CreateGrant"],
             resources=["*"],
-            conditions={**only_auto_scaling, "Bool": {"kms:GrantIsForAWSResource": "true"}},
+            conditions={**only_service, "Bool": {"kms:GrantIsForAWSResource": "true"}},
         )
     )

@@ -243,15 +243,23 @@ class FleetPlan:
     def drain_deadline_seconds(self) -> int:
         """How long the node itself gives its work to stop."""
         if not self.request.profile.has_hooks:
-            return BLOCK_DRAIN_SECONDS if self.terms.kind.is_block else SPOT_DRAIN_SECONDS
+            has_notice = self.drain_at is not None and self.terms.kind is not CapacityKind.SPOT
+            return BLOCK_DRAIN_SECONDS if has_notice else SPOT_DRAIN_SECONDS
         timeout = self.drain_timeout_seconds
         drain = max(timeout - _HOOK_MARGIN_SECONDS, timeout // 2)
         return min(drain, SPOT_DRAIN_SECONDS) if self.terms.kind is CapacityKind.SPOT else drain
 
     @property
     def drain_at(self) -> datetime | None:
-        """When a node drains itself; None if its orchestrator scales it in before its block ends."""
-        return None if self.request.profile.has_hooks else block_drain_at(self.terms)
+        """When a node drains itself; None if its orchestrator scales it in before its capacity ends.
+
+        Nothing but the nodes themselves drains those of AWS PCS.
+        """
+        if self.request.profile.has_hooks:
+            return None
+        if self.request.profile.drains_itself and self.windows:
+            return max((window.drain_at for window in self.windows if window.drain_at), default=None)
+        return block_drain_at(self.terms)
 
 
 def plan_fleet(request: FleetRequest) -> FleetPlan:
@@ -324,7 +332,12 @@ def _choose_image(request: FleetRequest, record: InstanceType) -> _Image:
     if image is not None and image.is_own:
         return _Image(None, image.operating_system)
     asked = image or ImageRequest()
-    row = choose_image(record, operating_system=asked.operating_system, variant=asked.framework)
+    row = choose_image(
+        record,
+        operating_system=asked.operating_system,
+        purpose=profile.image_purpose,
+        variant=asked.framework,
+    )
     return _Image(row, row.operating_system)
 
 

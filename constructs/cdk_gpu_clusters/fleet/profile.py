@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem
 from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
+from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 
@@ -51,6 +52,7 @@ class OrchestratorProfile:
         agent: Its name in the settings of a node: which service a node reports its health to.
         image: Who chooses the machine image.
         group: What makes the nodes one group.
+        image_purpose: Which kind of image the library chooses.
         operating_system: Operating system of the image that the orchestrator chooses; None if unknown.
         launch_hook: Lifecycle hook that a node completes when it is ready; None if there is none.
         terminate_hook: Lifecycle hook that a node completes when it is drained; None if there is none.
@@ -62,12 +64,14 @@ class OrchestratorProfile:
             a Capacity Block.
         added_user_data_bytes: What the orchestrator adds to the user data if it chooses the image.
         has_node_config: Whether nodeadm sets the node up, with its local disks.
+        root_volume_gib: Size of the root volume if nothing else is requested.
     """
 
     orchestrator: Orchestrator
     agent: str
     image: ImageChoice
     group: GroupKind = GroupKind.AUTO_SCALING_GROUP
+    image_purpose: ImagePurpose = ImagePurpose.EC2
     operating_system: OperatingSystem | None = None
     launch_hook: str | None = None
     terminate_hook: str | None = None
@@ -77,6 +81,7 @@ class OrchestratorProfile:
     takes_instance_type: bool = True
     added_user_data_bytes: int = 0
     has_node_config: bool = False
+    root_volume_gib: int = DEFAULT_SIZE_GIB
 
     @property
     def has_hooks(self) -> bool:
@@ -84,9 +89,19 @@ class OrchestratorProfile:
         return self.terminate_hook is not None
 
     @property
+    def drains_itself(self) -> bool:
+        """Whether nothing but a node drains it: the service ends its jobs with it."""
+        return self.group is GroupKind.COMPUTE_NODE_GROUP
+
+    @property
     def joins_eks(self) -> bool:
         """Whether the nodes join a cluster of Amazon EKS, and work comes to them as pods."""
         return self.agent == "eks"
+
+    @property
+    def joins_slurm(self) -> bool:
+        """Whether the nodes join a cluster of AWS PCS, and work comes to them as jobs of Slurm."""
+        return self.group is GroupKind.COMPUTE_NODE_GROUP
 
     @property
     def has_node_group(self) -> bool:
@@ -122,11 +137,15 @@ EKS_SELF_MANAGED = OrchestratorProfile(
 PCS = OrchestratorProfile(
     orchestrator=Orchestrator.PCS,
     agent="pcs",
-    image=ImageChoice.ORCHESTRATOR,
+    image=ImageChoice.LIBRARY,
     group=GroupKind.COMPUTE_NODE_GROUP,
+    image_purpose=ImagePurpose.PCS,
     takes_subnet=True,
     takes_spot=False,
     takes_instance_type=False,
+    # awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/docs/OPERATIONS.md: the 75 GiB of the image are too
+    # small for container images.
+    root_volume_gib=300,
 )
 
 PROFILES: Mapping[Orchestrator, OrchestratorProfile] = MappingProxyType(

@@ -15,6 +15,7 @@ from pathlib import Path
 from cdk_gpu_clusters.catalogue.nccl import node_all_reduce
 from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.node.slurm_settings import EPILOG_FOLDER, PROLOG_FOLDER
 
 #: Folder of the package on the node. Its parent is on the module path.
 GPUNODE_FOLDER = "/usr/local/lib/gpu-cluster/gpunode"
@@ -51,9 +52,11 @@ LATE_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/pinned-python.sh": (f"{_PROGRAMS}/pinned-python", 0o755),
     "scripts/storage.sh": (f"{_PROGRAMS}/storage.sh", 0o644),
     "scripts/mount-lustre.sh": (f"{_PROGRAMS}/mount-lustre", 0o755),
+    "scripts/mount-nfs.sh": (f"{_PROGRAMS}/mount-nfs", 0o755),
     "scripts/scratch-raid.sh": (f"{_PROGRAMS}/scratch-raid", 0o755),
     "scripts/limit-metadata.sh": (f"{_PROGRAMS}/limit-metadata", 0o755),
     "files/gpu-lustre.service": (f"{_UNITS}/gpu-lustre.service", 0o644),
+    "files/gpu-nfs.service": (f"{_UNITS}/gpu-nfs.service", 0o644),
     "files/gpu-metadata.service": (f"{_UNITS}/gpu-metadata.service", 0o644),
     "files/gpu-scratch.service": (f"{_UNITS}/gpu-scratch.service", 0o644),
     **EARLY_GATE_FILES,
@@ -64,6 +67,10 @@ LATE_FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-node-jobs.service": (f"{_UNITS}/gpu-node-jobs.service", 0o644),
     "files/gpu-job@.service": (f"{_UNITS}/gpu-job@.service", 0o644),
     "files/gpu-job-user.conf": ("/etc/sysusers.d/gpu-job.conf", 0o644),
+    "scripts/prolog.sh": (f"{PROLOG_FOLDER}/90-gpu-cluster", 0o755),
+    "scripts/epilog.sh": (f"{EPILOG_FOLDER}/90-gpu-cluster", 0o755),
+    "files/slurmd-limits.conf": (f"{_UNITS}/slurmd.service.d/gpu-cluster-limits.conf", 0o644),
+    "files/needrestart-jobs.conf": ("/etc/needrestart/conf.d/gpu-cluster.conf", 0o644),
 }
 
 _PACKAGE = Path(__file__).with_name("gpunode")

@@ -281,7 +281,7 @@ def find_cycle(resources: Mapping[str, Any]) -> list[str]:
     refers to itself is left out too: a rule reports the one case there is (a security group).
     """
     uses = {
-        logical_id: [used for used in dict.fromkeys(_uses(resource)) if used in resources and used != logical_id]
+        logical_id: [used for used in dict.fromkeys(uses_of(resource)) if used in resources and used != logical_id]
         for logical_id, resource in resources.items()
     }
     done: set[str] = set()
@@ -313,7 +313,8 @@ def names_in(resource: Mapping[str, Any]) -> set[str]:
     return set(_references(resource.get("Properties"), branches=True))
 
 
-def _uses(resource: Mapping[str, Any]) -> Iterator[str]:
+def uses_of(resource: Mapping[str, Any]) -> Iterator[str]:
+    """The logical ids that a resource waits for: by `DependsOn`, and by reference outside of `Fn::If`."""
     depends = resource.get("DependsOn", [])
     yield from (name for name in (depends if isinstance(depends, list) else [depends]) if isinstance(name, str))
     yield from _references(resource.get("Properties"), branches=False)

@@ -100,6 +100,28 @@ NO_LOCAL_DISKS = define_rule(
     "scratch is asked for on types with local disks",
     source="EC2 DescribeInstanceTypes, InstanceStorageInfo",
 )
+PCS_SECTION = define_rule("GPU-SPEC-044", "the section of a Slurm cluster is for orchestrator pcs", source=_FORMAT)
+PCS_EXISTING = define_rule(
+    "GPU-SPEC-045", "a Slurm cluster is made here, or exists already: then others say how it is", source=_FORMAT
+)
+PCS_INFERENCE = define_rule(
+    "GPU-SPEC-046",
+    "a Slurm cluster has training fleets only",
+    source="slurm.conf(5): Slurm runs jobs; this library has model servers on plain EC2 and on Amazon EKS",
+)
+PCS_LOGIN = define_rule(
+    "GPU-SPEC-047",
+    "login nodes have no accelerators, and mount file systems of the file",
+    source='AWS PCS user guide, "AWS PCS login nodes": users submit jobs there, and none runs there',
+)
+PCS_QUEUE = define_rule(
+    "GPU-SPEC-048",
+    "queues and settings of nodes name training fleets, and every training fleet is in a queue",
+    source='AWS PCS user guide, "AWS PCS queues"',
+)
+PCS_USERS = define_rule(
+    "GPU-SPEC-049", "the list of users is a YAML file in the folder of the cluster file or below it", source=_FORMAT
+)
 EKS_SECTION = define_rule("GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT)
 EKS_EXISTING = define_rule(
     "GPU-SPEC-034",

@@ -20,7 +20,7 @@ _ROOT_DEVICES = {"al2023": "/dev/xvda", "ubuntu-24.04": "/dev/sda1", "ubuntu-22.
 #: How the publishers spell operating systems in the names of their parameters.
 _SPELLINGS = {
     "al2023": ("amazon-linux-2023", "/al2023-ami-"),
-    "ubuntu-24.04": ("ubuntu-24.04", "ubuntu/server/24.04"),
+    "ubuntu-24.04": ("ubuntu-24.04", "ubuntu/server/24.04", "-ubuntu2404/"),
     "ubuntu-22.04": ("ubuntu-22.04", "ubuntu/server/22.04"),
 }
 #: Content types that cloud-init handles (cloud-init documentation, "User data formats").
@@ -58,7 +58,7 @@ def _system(nodes: Nodes) -> str | None:
 def image_for_hardware(nodes: Nodes) -> Iterator[str]:
     """The image has the type's architecture, its drivers and the operating system that was asked for."""
     asked, hardware = nodes.asked, nodes.hardware
-    if asked.image_id is not None or asked.orchestrator != "ec2":
+    if asked.image_id is not None or asked.orchestrator not in ("ec2", "pcs"):
         if nodes.data.get("ImageId") != asked.image_id:
             yield f"image {nodes.data.get('ImageId')}, not {asked.image_id}"
         return
@@ -72,11 +72,19 @@ def image_for_hardware(nodes: Nodes) -> Iterator[str]:
         return
     if ("arm64" in name) is not (hardware.architecture == "arm64"):
         yield f"{name} for {hardware.architecture}"
-    drivers = "gpu" if "/deeplearning/" in name else "neuron" if "/neuron/" in name else None
-    if drivers != hardware.accelerator:
+    if hardware.accelerator not in _served(name):
         yield f"{name} for {hardware.accelerator or 'no accelerator'}"
+    if ("/service/pcs/" in name) is not (asked.orchestrator == "pcs"):
+        yield f"{name} for {asked.orchestrator}"
     if asked.system is not None and not any(word in name for word in _SPELLINGS[asked.system]):
         yield f"{name} for {asked.system}"
+
+
+def _served(name: str) -> tuple[str | None, ...]:
+    """The accelerators whose nodes boot an image, by the name of its parameter."""
+    if "/service/pcs/ami/dlami-" in name:
+        return (None, "gpu")  # AWS PCS user guide, "Using PCS-ready DLAMI with AWS PCS": one image for every node
+    return ("gpu" if "/deeplearning/" in name else "neuron" if "/neuron/" in name else None,)
 
 
 @invariant("root-device-name", 'AWS EC2 user guide, "Device names for volumes"; a wrong one gives an empty volume')

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from cdk_gpu_clusters.catalogue import instance_type
-from cdk_gpu_clusters.catalogue.images import ImageParameter
+from cdk_gpu_clusters.catalogue.images import ImageParameter, ImagePurpose
 from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
+from cdk_gpu_clusters.fleet.profile import PROFILES as ORCHESTRATORS
+from cdk_gpu_clusters.fleet.profile import ImageChoice
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.images import check_image, choose_image
@@ -56,10 +58,12 @@ def outcome_of(combination: Combination) -> Outcome:
     """
     efa, about_efa = _efa(combination.instance_type, combination.efa)
     plan, about_plan = _plan(combination.instance_type, combination.policy, combination.profile.orchestrator, efa)
+    orchestrator = ORCHESTRATORS[combination.profile.orchestrator]
+    is_chosen_here = combination.image.image_id is None and orchestrator.image is ImageChoice.LIBRARY
     image, about_image = _image(
         combination.instance_type,
         combination.image.system,
-        is_chosen_here=combination.image.image_id is None and combination.profile.makes is Makes.FLEET,
+        purpose=orchestrator.image_purpose if is_chosen_here else None,
     )
     decision, about_purchase = _purchase(combination.instance_type, combination.purchase, combination.nodes, efa)
     findings = about_efa + about_plan + about_image + about_purchase
@@ -85,11 +89,13 @@ def _plan(
 
 
 @cache
-def _image(name: str, system: str | None, *, is_chosen_here: bool) -> tuple[ImageParameter | None, tuple[Finding, ...]]:
-    if not is_chosen_here:
+def _image(
+    name: str, system: str | None, *, purpose: ImagePurpose | None
+) -> tuple[ImageParameter | None, tuple[Finding, ...]]:
+    if purpose is None:
         return None, ()
     try:
-        row = choose_image(name, operating_system=system)
+        row = choose_image(name, operating_system=system, purpose=purpose)
     except ConfigError as refusal:
         return None, refusal.findings
     return row, tuple(check_image(name, row))

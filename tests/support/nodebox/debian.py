@@ -33,11 +33,15 @@ def program(name: str, *packages: str) -> str:
 
 
 def sources(release: str) -> list[str]:
-    """One-line entries of the mirrors that the machine uses for a release; none where it uses another one."""
+    """One-line entries of the mirrors that the machine uses, for its own release or for another one."""
     if not _index_targets():
         with locked("apt"):
             _apt_get("update")
-    return [line for line in dict.fromkeys(_index_targets()) if line.split()[2].split("-")[0] == release]
+    lines = [line.split() for line in dict.fromkeys(_index_targets())]
+    own = [" ".join(words) for words in lines if words[2].split("-")[0] == release]
+    # The mirror of the base suite has every release.
+    others = dict.fromkeys(" ".join([*words[:2], release, *words[3:]]) for words in lines if "-" not in words[2])
+    return own or list(others)
 
 
 def dependencies(package: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The Debian that nodes boot: made once by mmdebstrap from the machine's own mirror, then kept."""
+"""Root directories of Debian: made once by mmdebstrap from the machine's own mirror, then kept."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from nodebox.debian import CACHE, program, sources
@@ -32,23 +34,54 @@ PACKAGES = (
     "xfsprogs",
 )
 # dpkg need not wait for the disk: a build that is cut short is thrown away.
-_OPTIONS = (
+_SMALL = (
     "--variant=apt",
     "--dpkgopt=force-unsafe-io",
     "--dpkgopt=path-exclude=/usr/share/doc/*",
     "--dpkgopt=path-exclude=/usr/share/man/*",
     '--aptopt=Apt::Install-Recommends "false"',
+)
+_OPTIONS = (
     # GPU images have no HAProxy that starts by itself; nothing here sets up the network but the tests.
     '--customize-hook=systemctl --root="$1" disable haproxy',
     '--customize-hook=systemctl --root="$1" mask networking apt-daily.timer apt-daily-upgrade.timer',
 )
 
 
-def debian_root() -> Path:
-    """The root directory of a Debian with systemd and cloud-init; nothing may write to it, and nobody removes it
-    before this process has ended.
+@dataclass(frozen=True)
+class Recipe:
+    """What a root directory is made from.
+
+    Attributes:
+        name: Of what it is, in the name of its directory.
+        release: Code name of the release.
+        packages: What is installed besides the essential ones.
+        options: Further options of mmdebstrap.
     """
-    return kept("rootfs", "\n".join([RELEASE, *PACKAGES, *_OPTIONS]), _build)
+
+    name: str
+    release: str
+    packages: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+class NoSuchDebian(Exception):
+    """A root directory cannot be made; the text is what mmdebstrap says."""
+
+
+def debian_root() -> Path:
+    """The root directory of a Debian with systemd and cloud-init, which nodes boot."""
+    return root_of(Recipe("rootfs", RELEASE, PACKAGES, _OPTIONS))
+
+
+def root_of(recipe: Recipe) -> Path:
+    """A root directory; nothing may write to it, and nobody removes it before this process has ended.
+
+    Raises:
+        NoSuchDebian: If the mirror does not have it.
+    """
+    text = "\n".join([recipe.release, *recipe.packages, *_SMALL, *recipe.options])
+    return kept(recipe.name, text, partial(_build, recipe))
 
 
 def kept(kind: str, recipe: str, build: Callable[[Path], None]) -> Path:
@@ -66,7 +99,7 @@ def kept(kind: str, recipe: str, build: Callable[[Path], None]) -> Path:
     if not made.exists():
         fcntl.flock(lock, fcntl.LOCK_EX)  # once nobody uses an older one
         if not made.exists():
-            for old in CACHE.glob(f"{kind}-*"):
+            for old in CACHE.glob(f"{kind}-[0-9a-f]*"):
                 shutil.rmtree(old)
             unfinished = made.with_name(f"{made.name}.new")
             build(unfinished)
@@ -75,10 +108,11 @@ def kept(kind: str, recipe: str, build: Callable[[Path], None]) -> Path:
     return made
 
 
-def _build(root: Path) -> None:
-    command = [program("mmdebstrap"), "--quiet", *_OPTIONS, f"--include={','.join(PACKAGES)}"]
+def _build(recipe: Recipe, root: Path) -> None:
+    command = [program("mmdebstrap"), "--quiet", *_SMALL, *recipe.options, f"--include={','.join(recipe.packages)}"]
     done = subprocess.run(
-        [*command, RELEASE, str(root), *sources(RELEASE)],
+        [*command, recipe.release, str(root), *sources(recipe.release)],
         check=False, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
+    if done.returncode != 0:
+        raise NoSuchDebian(done.stderr[-4000:])

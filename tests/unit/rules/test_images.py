@@ -195,6 +195,19 @@ def test_what_is_no_image_id_is_refused(image_id: str) -> None:
     assert [finding.id for finding in check_image_id(image_id)] == ["GPU-AMI-008"]
 
 
+@pytest.mark.parametrize("name", ["p5.48xlarge", "m7i.xlarge"])
+def test_aws_pcs_has_one_image_for_nodes_with_and_without_gpus(name: str) -> None:
+    image = choose_image(name, purpose=ImagePurpose.PCS)
+    assert image.parameter == "/aws/service/pcs/ami/dlami-base-ubuntu2404/x86_64/latest/ami-id"
+
+
+def test_aws_pcs_has_an_image_for_arm_and_none_for_neuron() -> None:
+    arm = choose_image("p6e-gb200.36xlarge", purpose=ImagePurpose.PCS)
+    assert arm.parameter == "/aws/service/pcs/ami/dlami-base-ubuntu2404/arm64/latest/ami-id"
+    with pytest.raises(ConfigError, match="GPU-AMI-001"):
+        choose_image("trn2.48xlarge", purpose=ImagePurpose.PCS)
+
+
 def test_an_eks_parameter_carries_the_kubernetes_version() -> None:
     image = choose_image("p5.48xlarge", purpose=ImagePurpose.EKS)
     assert parameter_name(image, kubernetes_version="1.34") == (

@@ -23,9 +23,12 @@ from typing import Any
 
 from . import paths
 from .command import NOT_EXECUTABLE, NOT_FOUND
+from .slurm_jobs.resume import BatchScript, is_batch_script, with_auto_resume
 
 #: Variables of a job: where it leaves checkpoints, and from which it goes on, which is unset at the first start.
 DIRECTORY, RESUME_FROM = "CHECKPOINT_DIR", "RESUME_FROM_CHECKPOINT"
+#: How often a Slurm job starts before it is given up.
+MOST_ATTEMPTS = 20
 _MARKS = (".metadata", "trainer_state.json", ".complete")
 _MEGATRON = "latest_checkpointed_iteration.txt"
 _LONGEST_NAME = 255
@@ -38,6 +41,10 @@ Run a job from its newest complete checkpoint: its path is in RESUME_FROM_CHECKP
 Checkpoints of torch.distributed.checkpoint, Hugging Face Trainer, DeepSpeed and Megatron-LM are known; others count
 if they have a file `.complete`, or if a link `latest` beside them leads to them.
 
+In the batch script of a Slurm job it stays with the job, and counts its attempts in the same folder. The job goes back
+into the queue when one of its nodes has failed, and before its time limit, with #SBATCH --signal=B:USR1@300. A node
+that failed in two attempts is excluded from the next ones.
+
 Exit status: that of the job; 64 a wrong command line, 126 and 127 the job cannot be started.
 """
 
@@ -47,17 +54,20 @@ def add_resume(commands: argparse._SubParsersAction[Any]) -> None:
     command = commands.add_parser(
         "resume",
         help="run a job from its newest complete checkpoint",
-        usage="gpunode resume [--directory DIRECTORY] -- COMMAND ...",
+        usage="gpunode resume [--directory DIRECTORY] [--attempts NUMBER] -- COMMAND ...",
         description=_TEXT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("--directory", default=os.environ.get(DIRECTORY, ""), help=f"{DIRECTORY} if left out")
+    command.add_argument(
+        "--attempts", type=int, default=MOST_ATTEMPTS, help=f"most starts of a Slurm job, {MOST_ATTEMPTS} if left out"
+    )
     command.add_argument("job", nargs=argparse.REMAINDER, metavar="COMMAND")
     command.set_defaults(run=resume)
 
 
 def resume(given: argparse.Namespace) -> int:
-    """Replace this process by the job; returns an exit status only if that fails."""
+    """Replace this process by the job, except in the batch script of a Slurm job; returns an exit status."""
     command = given.job[1:] if given.job[:1] == ["--"] else list(given.job)
     if not command or not given.directory:
         missing = "no command" if given.directory else f"no folder: set {DIRECTORY}, or give --directory"
@@ -71,6 +81,9 @@ def resume(given: argparse.Namespace) -> int:
         os.environ[RESUME_FROM] = str(newest)
     sys.stderr.write(f"gpunode resume: {newest or 'no complete checkpoint'}\n")
     sys.stderr.flush()
+    command = with_auto_resume(command)
+    if is_batch_script(os.environ):
+        return BatchScript(Path(given.directory), given.attempts, os.environ).run(command)
     try:
         os.execvp(command[0], command)
     except OSError as fault:

@@ -25,6 +25,9 @@ from .metrics.collect import measure
 from .node import AwsError, Node, this_node
 from .reporting import event_reporter, evidence_reporter
 from .shipping import ship
+from .slurm_jobs.epilog import add_epilog
+from .slurm_jobs.prolog import add_prolog
+from .slurm_jobs.registration import add_registered
 from .status import add_status
 from .topology.nccl_test import add_nccl_test
 from .topology.peers import add_peers
@@ -72,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--measure", action="store_true", help="measure this node first, as `metrics` does")
     command.set_defaults(run=_ship)
     for add in (add_status, add_peers, add_run, add_resume, add_job, add_nccl_test, add_lustre_efa, add_cuda):
+        add(commands)
+    for add in (add_prolog, add_epilog, add_registered):
         add(commands)
     given = parser.parse_args(arguments)
     return int(given.run(given))

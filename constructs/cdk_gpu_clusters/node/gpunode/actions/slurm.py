@@ -1,7 +1,8 @@
 """Slurm, through sinfo and scontrol: the node is drained, and its running jobs end by themselves.
 
 The state decides, never the reason: Slurm 24.11 keeps the old reason after RESUME, 22.05 clears it. Changes
-by an operator are respected: only a node that accepts jobs is drained, and the reason of another drain stays.
+by an operator are respected: only a node that accepts jobs is drained, and the reason of another drain stays. A drain
+by slurmd itself, after a failed prolog or epilog, is no operator's: a repair takes it over.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _ACCEPTS_JOBS = ("allocated", "completing", "idle", "mixed", "planned", "reserve
 _MARKS = "*~#!%$@^+-"
 # The same: states without jobs. `draining` still has some. slurmctld sets a node DOWN that was rebooted without it.
 _WITHOUT_JOBS = ("drained", "down", "fail", "unknown")
+# What slurmd drains its node for (SchedMD/slurm, src/slurmd/slurmd/req.c).
+_OF_SLURMD = ("Prolog error", "Epilog error")
 _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
 _TIMEOUT_SECONDS = 15
 
@@ -48,11 +51,22 @@ class Slurm:
         self.size: int = 0
         self.knows_jobs: bool = True
 
+    @property
+    def name(self) -> str:
+        """Name of this node in Slurm.
+
+        Raises:
+            ActionError: If the controller does not answer, or does not list it.
+        """
+        return self._mine(self._rows())[0].name
+
     def why_out(self) -> str:
-        """Any state in which it accepts no jobs."""
+        """Any state in which it accepts no jobs, unless slurmd itself drained it."""
         mine = self._mine(self._rows())[0]
         state = mine.state.rstrip(_MARKS)
-        return "" if state in _ACCEPTS_JOBS else f"Slurm has {mine.name} {state}: {mine.reason}"
+        if state in _ACCEPTS_JOBS or mine.reason.startswith(_OF_SLURMD):
+            return ""
+        return f"Slurm has {mine.name} {state}: {mine.reason}"
 
     def taken_out(self, severity: Severity) -> set[str]:
         """Nodes of the same partitions that were drained by this software within the hour."""
@@ -91,8 +105,7 @@ class Slurm:
     def release(self) -> None:
         """Resume it, unless someone has changed the reason or has resumed it."""
         if self.holds():
-            name = self._mine(self._rows())[0].name
-            self._run("scontrol", "update", f"NodeName={name}", "State=RESUME")
+            self._run("scontrol", "update", f"NodeName={self.name}", "State=RESUME")
 
     def keep_new_work_away(self, reason: str) -> None:
         """Drain it, unless it already accepts no jobs."""
@@ -104,12 +117,12 @@ class Slurm:
 
         Slurm ends a job of several nodes when one of them goes.
         """
-        name = self._mine(self._rows())[0].name
+        name = self.name
         self._run("scancel", "--signal=TERM", "--full", f"--nodelist={name}")
         return f"scancel: SIGTERM to the jobs of {name}"
 
     def _drain(self, reason: str) -> None:
-        name = self._mine(self._rows())[0].name
+        name = self.name
         words = f"{SIGNATURE}: {reason}"[:200]
         self._run("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={words}")
 

@@ -1,0 +1,1 @@
+"""AWS PCS: clusters, compute node groups, queues and login nodes."""
