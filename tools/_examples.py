@@ -48,7 +48,7 @@ class Example:
     @property
     def unpriced(self) -> str:
         """Its fleets, stores and system nodes without a price."""
-        own = (name for name in self.plan.cost.missing if name.startswith(("fleet ", "store ", "system nodes")))
+        own = (name for name in self.plan.cost.missing if name.startswith(("fleet ", "store ", "system nodes", "AWS PCS")))
         return ", ".join(own)
 
 

@@ -195,7 +195,7 @@ def standard_input() -> bytes:
 def held_files(paths: Sequence[Path]) -> Iterator[tuple[list[Path], str]]:
     """The files, with a file that holds standard input in place of `-`, for what reads files by name.
 
-    Beside them is what the path of that file begins with, which nobody should see; empty without `-`.
+    Beside them is what the path of that file begins with, to be left out of messages; empty without `-`.
     """
     if STREAM not in map(str, paths):
         yield list(paths), ""

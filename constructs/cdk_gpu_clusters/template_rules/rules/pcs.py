@@ -356,7 +356,7 @@ def ignored_by_pcs(resource: Resource) -> Iterator[Fault]:
     "the types of a PCS node group with EFA have EFA, as many vCPUs and GPUs, and one architecture",
     source='AWS PCS user guide, "Create compute node groups with EFA"',
     cause="PCS lays out the same interfaces on every node, and refuses types that differ",
-    fix="keep one type, or types that are alike",
+    fix="keep one type, or types with the same architecture, vCPUs and GPUs",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_efa_create-cng.html",
     on=(PCS_NODE_GROUP,),
     looks_at=("InstanceConfigs/*/InstanceType", "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces"),
