@@ -32,7 +32,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-vm test-browser test-aws fuzz lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-slurm test-vm test-browser test-aws fuzz lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ OR_NONE = { (($$? == 5)) && $(if $(ARGS),true,false); }
 test-node: env ## as root: test the node software against real programs on loopback (ARGS=options of pytest)
 	@$(BIN)/python -m pytest -m alone tests/node $(ARGS) || $(OR_NONE)
 	@$(BIN)/python -m pytest -m 'not alone' --numprocesses 4 --dist worksteal tests/node $(ARGS) || $(OR_NONE)
+
+# A cluster for each file. Its waits are most of the time.
+test-slurm: env ## as root: test nodes against a real Slurm with accounting (TIER=newest: that of Debian testing)
+	@SLURM_TIER=$(or $(TIER),pinned) $(BIN)/python -m pytest --numprocesses 3 --dist loadfile tests/slurm $(ARGS)
 
 # It prints the times of the first boot and of the reboot.
 test-vm: env ## as root: boot a node with its own kernel and disks twice in QEMU (ARGS=options of pytest)

@@ -34,6 +34,7 @@ NAVIGATION: Sections = {
         "docs/node.md",
         "docs/node-software.md",
         "docs/node-health.md",
+        "docs/slurm-nodes.md",
         "docs/metrics.md",
         "docs/topology.md",
         "docs/template-rules.md",

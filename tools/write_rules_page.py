@@ -52,6 +52,7 @@ AREAS = {
     "RGN": "Regions",
     "SPEC": "Cluster file",
     "UD": "User data",
+    "USR": "Users of the nodes",
 }
 
 INTRODUCTION = """\

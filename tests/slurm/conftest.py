@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from nodebox.rootfs import NoSuchDebian
 from slurmbox.box import NEWEST, PINNED, Box
 
 #: Which Slurm: `pinned`, or `newest`.

@@ -21,9 +21,7 @@ EQUAL, MIXED = [f"gpu-{number}" for number in range(1, 9)], [f"gpu-{number}" for
 
 def gres_of(layout: list[str], instance_ids: list[int]) -> GresPlan:
     """The GRES of a p4d, by the ids that the driver gives to the GPU instances of each GPU."""
-    return plan_gres(
-        P4D, plan_mig(P4D, MigLayout(layout)), mode=GresMode.EXPLICIT, gpu_instance_ids=[instance_ids] * 8
-    )
+    return plan_gres(P4D, plan_mig(P4D, MigLayout(layout)), mode=GresMode.EXPLICIT, gpu_instance_ids=[instance_ids] * 8)
 
 
 SLICES = gres_of(["1g.5gb"] * 7, list(range(7, 14)))
@@ -41,8 +39,8 @@ def devices_of(name: str) -> list[str]:
 def cluster(box: Box) -> Iterator[Cluster]:
     size = "CPUs=2 RealMemory=1000"  # of this machine
     nodes = {
-        **{name: f"{size} Gres={SLICES.node_gres}" for name in EQUAL},
-        **{name: f"{size} Gres={KINDS.node_gres}" for name in MIXED},
+        **dict.fromkeys(EQUAL, f"{size} Gres={SLICES.node_gres}"),
+        **dict.fromkeys(MIXED, f"{size} Gres={KINDS.node_gres}"),
     }
     layers = {name: ("nn-1", f"nn-{2 + index // 8}", f"nn-{4 + index // 4}") for index, name in enumerate(nodes)}
     gres = SLICES.conf_text("gpu-[1-8]") + KINDS.conf_text("gpu-[9-16]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,12 +99,13 @@ def test_a_job_leaves_a_node_that_fails_the_prolog_for_another_one(cluster: Clus
     assert "DRAIN" in first["State"]
     assert first["Reason"] == "Prolog error"
     assert int(cluster.job(job)["Restarts"]) >= 1
-    [event] = [json.loads(line) for line in _events(cluster) if '"prolog"' in line]
+    [event] = [event for event in _events(cluster) if event["stage"] == "prolog"]
     assert event["state"] == "failed"
     assert event["reason"] == "unhealthy: Xid 79 on GPU 3"
     assert event["job"] == job
 
 
-def _events(cluster: Cluster) -> list[str]:
-    spool = cluster.box.path("/var/lib/gpu-cluster")
-    return [line for file in spool.rglob("*") if file.is_file() for line in file.read_text().splitlines()]
+def _events(cluster: Cluster) -> list[dict[str, Any]]:
+    """The events that wait to be sent."""
+    lines = cluster.box.path("/var/lib/gpu-cluster/spool/events.jsonl").read_text().splitlines()
+    return [json.loads(json.loads(line)["message"]) for line in lines]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_it_goes_on_from_its_checkpoint_without_the_node_that_failed_twice(clust
     cluster.box.path(CHECKPOINTS).chmod(0o777)
     job = cluster.submit(_SCRIPT)
     for start in range(2):
-        cluster.eventually(lambda start=start: _has_complete(cluster, start))
+        cluster.eventually(partial(_has_complete, cluster, start))
         assert "gpu-2" in _names(cluster, cluster.job(job)["NodeList"])
         cluster.cut_power("gpu-2")
         cluster.eventually(lambda: "DOWN" in cluster.node("gpu-2")["State"])
@@ -67,10 +68,35 @@ def test_it_goes_on_from_its_checkpoint_without_the_node_that_failed_twice(clust
 
 
 def test_accounting_has_both_attempts(cluster: Cluster) -> None:
-    shown = cluster.ask("sacct", "--duplicates", "--allocations", "--parsable2", "--noheader", "--format=State,NodeList")
+    shown = cluster.ask(
+        "sacct", "--duplicates", "--allocations", "--parsable2", "--noheader", "--format=State,NodeList"
+    )
     states = [line.split("|")[0] for line in shown.splitlines()]
     assert states[:2] == ["NODE_FAIL", "NODE_FAIL"], shown
     assert states[-1] == "COMPLETED"
+
+
+def test_before_its_time_limit_a_job_saves_and_goes_back_into_the_queue(cluster: Cluster) -> None:
+    folder = f"{SHARED}/limited"
+    cluster.box.path(folder).mkdir(mode=0o777)
+    cluster.box.path(folder).chmod(0o777)
+    script = f"""#!/bin/bash
+#SBATCH --requeue --open-mode=append --signal=B:USR1@300 --output={folder}/log
+exec gpunode resume --directory {folder} --attempts 2 -- srun bash -c '
+echo "from ${{RESUME_FROM_CHECKPOINT:-nothing}}"
+[ -z "$RESUME_FROM_CHECKPOINT" ] || exit 0
+trap "mkdir {folder}/last; touch {folder}/last/.complete; exit 0" TERM
+touch {folder}/started
+while :; do sleep 0.2; done'
+"""
+    job = cluster.submit(script)
+    cluster.eventually(lambda: cluster.box.path(f"{folder}/started").exists())
+    # What Slurm does 300 s before the limit (sbatch(1), --signal=B).
+    cluster.ask("scancel", "--batch", "--signal=USR1", job)
+    cluster.eventually(lambda: cluster.job(job)["JobState"] == "COMPLETED")
+    said = [line for line in cluster.box.path(f"{folder}/log").read_text().splitlines() if line.startswith("from")]
+    assert said == ["from nothing", f"from {folder}/last"]
+    assert cluster.job(job)["Restarts"] == "1"
 
 
 def _has_complete(cluster: Cluster, count: int) -> bool:

@@ -17,6 +17,7 @@ from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.software import NodeFile, check_files
 from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings, check_storage
+from cdk_gpu_clusters.node.users import UserDirectory, check_directory
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
 
 #: Starts of the names of variables that NCCL and libfabric read, and that go into `nccl_environment`.
@@ -289,6 +290,7 @@ class NodeSettings:
         watch: How the node is watched, and how its end is prepared.
         watch_drain: Whether the node watches for termination and Spot notices.
         runs_jobs: Whether users start jobs on it by the log group.
+        directory: LDAP directory of the node's users, with its password in Secrets Manager; None: none.
         metadata_users: Users who reach the instance metadata service, by name or number; empty for all.
         user_parts: The user's own parts, which run after the library's. The node is ready only when they are done, and
             fails if one of their scripts fails.
@@ -326,6 +328,7 @@ class NodeSettings:
     watch: NodeWatch = field(default_factory=NodeWatch)
     watch_drain: bool = True
     runs_jobs: bool = False
+    directory: UserDirectory | None = None
     metadata_users: tuple[str, ...] = ()
     user_parts: tuple[UserDataPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
@@ -367,6 +370,7 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
         *_check_parts(settings),
         *check_files(settings.files),
         *check_watch(settings.watch),
+        *([] if settings.directory is None else check_directory(settings.directory)),
         *check_storage(
             settings.mounts,
             settings.scratch,

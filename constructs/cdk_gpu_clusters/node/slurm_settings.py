@@ -10,8 +10,8 @@ PROLOG_FOLDER, EPILOG_FOLDER = "/etc/gpu-cluster/prolog.d", "/etc/gpu-cluster/ep
 #: Settings for which AWS PCS accepts a value at the level of the cluster (`rules.pcs.check_slurm_settings`). Source:
 #: slurm.conf(5), each by its name.
 CLUSTER_SETTINGS: Mapping[str, str] = {
-    # Every node of the cluster must have the folders, also one without GPUs: where the pattern matches nothing, slurmd fails
-    # the prolog, and the node is drained (seen with Slurm 24.11.5 and 26.05.5, tests/slurm).
+    # Every node of the cluster must have the folders, also one without GPUs: where the pattern matches nothing, slurmd
+    # fails the prolog, and the node is drained (seen with Slurm 24.11.5 and 26.05.5, tests/slurm).
     "Prolog": f"{PROLOG_FOLDER}/*",
     "Epilog": f"{EPILOG_FOLDER}/*",
     # On all nodes when the job gets them, not when its first step reaches them.

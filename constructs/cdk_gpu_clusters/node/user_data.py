@@ -268,6 +268,8 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         values |= settings.gpu_facts.environment()
     if settings.mig is not None:
         values["GPU_MIG_COUNT"] = settings.mig.device_count
+    if settings.directory is not None:
+        values |= settings.directory.environment()
     if settings.mounts:
         values["GPU_MOUNTS"] = len(settings.mounts)
     if settings.lustre_efa is not None:

@@ -12,11 +12,31 @@ _PORT = 29500
 _REGISTRY = re.compile(r"(?P<registry>(?:[^/]*[.:][^/]*|localhost))/(?P<image>.+)")
 
 
+# Before the time limit, at which a job with checkpoints saves its last one and goes back into the queue.
+_LEAST_NOTICE_SECONDS = 300
+# The last lines: `gpunode resume` has the job, or this script waits for it, and passes the notice on. srun would kill
+# its tasks at once for SIGTERM; scancel sends it to them. bash runs a trap only when no child runs in the foreground.
+_START = """\
+if [[ -n ${CHECKPOINT_DIR:-} ]] && command -v gpunode >/dev/null; then
+  exec gpunode resume -- "${job[@]}"
+fi
+trap 'scancel --signal=TERM "$SLURM_JOB_ID"' USR1
+"${job[@]}" &
+child=$!
+wait "$child" && exit
+wait "$child"
+"""
+
+
 def sbatch_script(request: JobRequest, partition: str) -> str:
     """A script for `sbatch` that runs a job on entire nodes, and again after a node is lost.
 
+    With checkpoints and `gpunode` on the nodes, `gpunode resume` starts it from the newest complete checkpoint, counts
+    its attempts, goes back into the queue before the time limit, and avoids nodes that failed twice. An image runs by
+    Pyxis where srun has it, otherwise by Apptainer.
+
     Sources: sbatch(1) and srun(1), `--requeue`, `--open-mode`, `--signal`, `--kill-on-bad-exit`; PyTorch documentation,
-    torchrun (variables PET_...); NVIDIA/pyxis, README (`--container-image`).
+    torchrun (variables PET_...); NVIDIA/pyxis, README (`--container-image`); Apptainer user guide, "GPU Support".
 
     Args:
         request: The job.
@@ -34,9 +54,8 @@ def sbatch_script(request: JobRequest, partition: str) -> str:
         "ntasks-per-node": 1,
         "output": "%x-%j.log",
         "open-mode": "append",
-        "signal": f"TERM@{max(1, request.grace_seconds)}",
+        "signal": f"B:USR1@{max(_LEAST_NOTICE_SECONDS, request.grace_seconds)}",
     }
-    step = shlex.join(["srun", "--kill-on-bad-exit=1", "--label", *_container(request)])
     # The rank of a node is known on the node only.
     ranked = """bash -c 'export NODE_RANK=$SLURM_NODEID PET_NODE_RANK=$SLURM_NODEID; exec "$@"' job"""
     processes = request.processes_per_node or "${SLURM_GPUS_ON_NODE:-1}"
@@ -60,16 +79,31 @@ def sbatch_script(request: JobRequest, partition: str) -> str:
             f"export MASTER_ADDR MASTER_PORT={_PORT} NNODES=$SLURM_JOB_NUM_NODES",
             "export PET_MASTER_ADDR=$MASTER_ADDR PET_MASTER_PORT=$MASTER_PORT PET_NNODES=$NNODES",
             f"export PET_NPROC_PER_NODE={processes} PET_TEE=3",
-            f"{step} {ranked} {shlex.join(request.command)}",
-            "",
+            "step=(srun --kill-on-bad-exit=1 --label) inside=()",
+            *_container(request),
+            f'job=("${{step[@]}}" {ranked} "${{inside[@]}}" {shlex.join(request.command)})',
+            _START,
         ]
     )
 
 
 def _container(request: JobRequest) -> list[str]:
+    """The lines that put the command into a container, by what the cluster has."""
     if not request.image:
         return []
     found = _REGISTRY.fullmatch(request.image)
     image = f"{found['registry']}#{found['image']}" if found else request.image
     folder = request.checkpoint_directory
-    return [f"--container-image={image}", *([f"--container-mounts={folder}:{folder}"] if folder else [])]
+    pyxis = [f"--container-image={image}", *([f"--container-mounts={folder}:{folder}"] if folder else [])]
+    bind = ["--bind", folder] if folder else []
+    apptainer = ["apptainer", "exec", "--nv", *bind, f"docker://{request.image}"]
+    return [
+        "if srun --help 2>&1 | grep -q container-image; then",
+        f"  step+=({shlex.join(pyxis)})",
+        "elif command -v apptainer >/dev/null; then",
+        f"  inside=({shlex.join(apptainer)})",
+        "else",
+        '  echo "this cluster has neither Pyxis nor Apptainer, so that no job runs in a container" >&2',
+        "  exit 1",
+        "fi",
+    ]

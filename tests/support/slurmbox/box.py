@@ -22,7 +22,7 @@ PINNED, NEWEST = "trixie", "forky"
 _RECIPES = {
     PINNED: Recipe(f"slurm-{PINNED}", PINNED, (*_PACKAGES, "sssd-ldap", "sssd-tools")),
     # The Release file of testing on a mirror that is not updated is out of date.
-    NEWEST: Recipe(f"slurm-{NEWEST}", NEWEST, _PACKAGES, ('--aptopt=Acquire::Check-Valid-Until "false"',)),
+    NEWEST: Recipe(f"slurm-{NEWEST}", NEWEST, (*_PACKAGES, "mount"), ('--aptopt=Acquire::Check-Valid-Until "false"',)),
 }
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
 # The root is an overlay on memory: nothing of a test is left on the disk. The host's name is that of the controller.

@@ -19,7 +19,8 @@ from slurmbox.box import Box
 USER = 2000
 #: Storage that all nodes share.
 SHARED = "/fsx"
-_PATIENCE_SECONDS = 60.0
+# Slurm 26.05 takes minutes to start a job again, on a busy machine.
+_PATIENCE_SECONDS = 180.0
 _FIRST_PORT = 17001
 #: What AWS PCS decides itself, in the place of its controller. Nodes that do not answer are lost within seconds.
 _CONTROLLER = {

@@ -50,10 +50,33 @@ def test_the_script_of_slurm_is_a_script_and_keeps_each_word(capsys: pytest.Capt
     script = capsys.readouterr().out
     checked = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")
-    step = shlex.split(script.splitlines()[-1])
-    assert step[-len(words) :] == words
-    assert "--container-image=nvcr.io#nvidia/pytorch:26.10-py3" in step
-    assert "--container-mounts=/fsx/run 1:/fsx/run 1" in step
+    pyxis, apptainer, job = (
+        shlex.split(line.partition("(")[2].rpartition(")")[0])
+        for line in map(str.strip, script.splitlines())
+        if line.startswith(("step+=(", "inside=(", "job=("))
+    )
+    assert job[-len(words) :] == words
+    assert pyxis == [
+        "--container-image=nvcr.io#nvidia/pytorch:26.10-py3",
+        "--container-mounts=/fsx/run 1:/fsx/run 1",
+    ]
+    assert apptainer == ["apptainer", "exec", "--nv", "--bind", "/fsx/run 1", f"docker://{image}"]
+
+
+def test_the_script_of_slurm_resumes_where_the_nodes_have_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*SLURM, "--checkpoints", "/fsx/run", "--", "train"]) == 0
+    script = capsys.readouterr().out
+    assert "#SBATCH --signal=B:USR1@300\n" in script
+    for name in ("scontrol", "srun", "gpunode"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$1"\n')
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_NODELIST": "gpu-1", "SLURM_JOB_NUM_NODES": "1"}
+    for expected in ("gpunode resume\n", "srun --kill-on-bad-exit=1\n"):
+        done = subprocess.run(["bash", "-c", script], env=environment, text=True, capture_output=True, check=True)
+        assert done.stdout == expected
+        (tmp_path / "gpunode").unlink(missing_ok=True)
 
 
 def test_eks_gets_a_job_set(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from . import jobs, nvidia_smi, paths
 from .checks.check import Severity
 from .command import run
+from .containers import container_words
 from .health import assess, late_seconds, symptoms_of
 from .node import Metadata, Settings, read_settings
 from .quoting import one_line
@@ -81,6 +82,7 @@ def collect() -> dict[str, Any]:
         "jobs": _try(_jobs, []),
         "gpus": _try(lambda: _gpus(settings, symptoms_of(known)), []),
         "last_shipped": _shipped(),
+        "containers": container_words(settings) if settings.text("orchestrator") in ("pcs", "slurm") else "",
     }
 
 
@@ -213,6 +215,7 @@ def as_screen(status: Mapping[str, Any]) -> str:
         ("ending", _ending_lines(status)),
         ("jobs", [f"{job['pid']} {job['command']}" for job in status["jobs"]] or ["none registered"]),
         ("GPUs", status["gpus"] or ["none"]),
+        ("containers", [status["containers"]] if status["containers"] else []),
         ("records", [_shipped_line(status["last_shipped"])]),
     ]
     return "\n".join(_block(name, lines) for name, lines in rows if lines)
@@ -220,7 +223,7 @@ def as_screen(status: Mapping[str, Any]) -> str:
 
 def _block(name: str, lines: Sequence[str]) -> str:
     heads = [name, *[""] * (len(lines) - 1)]
-    return "\n".join(f"{head:<10}{one_line(str(line), _LONGEST_VALUE)}" for head, line in zip(heads, lines))
+    return "\n".join(f"{head:<11}{one_line(str(line), _LONGEST_VALUE)}" for head, line in zip(heads, lines))
 
 
 def _boot_lines(boot: Mapping[str, str]) -> list[str]:

@@ -1,5 +1,5 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # slurmd runs it before each job, without a search path (Slurm documentation, "Prolog and Epilog Guide").
-PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-export PATH
+set -euo pipefail
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 exec "${GPU_CLUSTER_ROOT:-}/usr/local/bin/gpunode" prolog

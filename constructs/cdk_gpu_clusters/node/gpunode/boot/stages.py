@@ -9,10 +9,12 @@ from pathlib import Path
 
 from .. import cuda, nvidia_smi, paths
 from ..acceptance import acceptance_stages
+from ..accounts import has_list, probe_users
 from ..checks.check import Result, Severity
 from ..checks.verify import checks_of, verify
 from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
 from ..devices import efa_devices, efa_provider, neuron_devices
+from ..directory import DIRECTORY_SECONDS, probe_directory
 from ..fabric import (
     FABRIC_MANAGER,
     Manager,
@@ -23,7 +25,7 @@ from ..fabric import (
     manager_state,
     manager_words,
 )
-from ..node import Node
+from ..node import Node, Settings
 from ..state import recall, remember
 from ..watch.mode import Mode, mode_of
 from .stage import Stage, State, Verdict, probe_containers
@@ -59,11 +61,20 @@ def stages_of(node: Node) -> list[Stage]:
     stages.append(Stage("limits", probe_limits))
     if settings.number("mounts"):
         stages.append(Stage("lustre", unit_probe("lustre")))
+    stages += user_stages(settings)
     stages.append(Stage("user-data", probe_user_scripts))
     stages.append(Stage("containers", probe_containers))
     if checks_of(node):
         stages.append(Stage("verification", probe_health, deadline_seconds=_VERIFICATION_SECONDS))
     return [*stages, *acceptance_stages(node), *extra_stages()]
+
+
+def user_stages(settings: Settings) -> list[Stage]:
+    """The stages that give the node its users."""
+    stages = [Stage("users", probe_users)] if has_list() else []
+    if settings.text("directory_uris"):
+        stages.append(Stage("directory", probe_directory, deadline_seconds=DIRECTORY_SECONDS))
+    return stages
 
 
 def probe_gpus(node: Node) -> Verdict:

@@ -40,7 +40,7 @@ class SlurmCommands:
         return fields_of(outcome.output.partition("\n")[0]) if outcome.ok else {}
 
     def names(self, host_list: str) -> list[str]:
-        """The single names of a host list; it asks nobody."""
+        """The single names of a host list; without a call of the controller."""
         outcome = self.run("scontrol", "show", "hostnames", host_list)
         return outcome.output.split() if outcome.ok else []
 

@@ -94,7 +94,7 @@ def processes_of_job(job: str) -> dict[int, str]:
 def processes_on_gpus(settings: Settings, gpus: str, user: int) -> dict[int, str]:
     """Processes of the job's user on the GPUs that were the job's alone.
 
-    Slices of one GPU have several jobs, so that a GPU that is split says nothing about one of them. A driver that does
+    Slices of one GPU have several jobs, so that a split GPU proves nothing about one of them. A driver that does
     not answer is the watchdog's to find.
     """
     indices = {word for word in gpus.split(",") if word.isdecimal()}

@@ -15,6 +15,7 @@ from ..command import NOT_FOUND, run
 from ..events import Events
 from .commands import SlurmCommands, is_set
 
+_PROC = Path("/proc")
 _NODES = "/etc/nvidia-imex/nodes_config.cfg"
 _UNIT = "nvidia-imex.service"
 _RESTART_SECONDS = 30
@@ -54,7 +55,7 @@ def configure_imex(slurm: SlurmCommands, host_list: str, job: str) -> str:
 def other_jobs(job: str) -> list[str]:
     """Numbers of other jobs with a step on this node, by the names of Slurm's own processes."""
     found = set()
-    for entry in Path("/proc").iterdir():
+    for entry in _PROC.iterdir():
         if entry.name.isdigit():
             step = _STEP.match(paths.read_text(entry / "cmdline"))
             if step and step[1] != job:

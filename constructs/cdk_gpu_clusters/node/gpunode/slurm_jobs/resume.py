@@ -3,7 +3,7 @@
 - At its time limit, and when a node of it has failed, the job goes back into the queue, up to a number of attempts.
   SIGUSR1 announces the limit: sbatch(1), `--signal=B:USR1@300`.
 - Nodes that failed in two attempts are excluded (`attempts`).
-- An application that fails on sound nodes fails the job: another attempt would fail as well.
+- An application that fails on healthy nodes fails the job: another attempt would fail as well.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _CANCELLED = 128 + signal.SIGTERM
 def is_batch_script(environment: Mapping[str, str]) -> bool:
     """Whether this process is the batch script of a Slurm job, not a step or a shell of salloc.
 
-    Slurm sets ENVIRONMENT=BATCH for batch scripts, whose steps inherit it; SLURM_STEP_ID is set in steps only
-    (SchedMD/slurm, src/common/env.c; srun(1), "OUTPUT ENVIRONMENT VARIABLES").
+    Batch scripts and steps have SLURM_TASK_PID, and steps alone SLURM_STEP_ID (sbatch(1) and srun(1), "OUTPUT
+    ENVIRONMENT VARIABLES"). ENVIRONMENT=BATCH, which also marks batch scripts up to 24.11, is not set by 26.05.
     """
-    is_job = bool(environment.get("SLURM_JOB_ID")) and bool(environment.get("SLURM_JOB_NODELIST"))
-    return is_job and environment.get("ENVIRONMENT") == "BATCH" and "SLURM_STEP_ID" not in environment
+    names = ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_TASK_PID")
+    return all(environment.get(name) for name in names) and "SLURM_STEP_ID" not in environment
 
 
 def with_auto_resume(command: Sequence[str], *, is_hyperpod: bool | None = None) -> list[str]:
@@ -64,7 +64,7 @@ class BatchScript:
         self._nodes = self._slurm.names(environment["SLURM_JOB_NODELIST"])
         self._attempts, self._most = Attempts(folder, self._job), most_attempts
         self._child: subprocess.Popen[bytes] | None = None
-        self._is_late = self._is_cancelled = False
+        self._is_late = self._is_cancelled = self._is_srun = False
 
     def run(self, command: Sequence[str]) -> int:
         """Run the job, and return the exit status of the batch script."""
@@ -102,6 +102,7 @@ class BatchScript:
             self._attempts.end("cut short", failed_nodes(self._slurm, self._attempts.rows[-1], self._fields()))
 
     def _wait_for(self, command: Sequence[str]) -> int:
+        self._is_srun = Path(command[0]).name == "srun"
         for number in (signal.SIGUSR1, signal.SIGTERM):
             signal.signal(number, self._pass_on)
         try:
@@ -114,11 +115,19 @@ class BatchScript:
         return status if status >= 0 else 128 - status
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:
-        """Ask the job to save its state and to end."""
+        """Ask the job to save its state and to end.
+
+        srun takes SIGTERM as an order to kill its tasks (SchedMD/slurm, src/srun/srun_job.c). scancel sends it to them
+        instead. When Slurm ends a job, it has sent it to all of them itself.
+        """
         self._is_late |= number == signal.SIGUSR1
         self._is_cancelled |= number == signal.SIGTERM
-        if self._child is not None and self._child.poll() is None:
+        if self._child is None or self._child.poll() is not None:
+            return
+        if not self._is_srun:
             self._child.terminate()
+        elif number == signal.SIGUSR1:
+            self._slurm.run("scancel", "--signal=TERM", self._job)
 
     def _failed(self) -> set[str]:
         return failed_nodes(self._slurm, self._attempts.rows[-1], self._fields()) if self._attempts.rows else set()
