@@ -97,12 +97,18 @@ def test_aws_pcs_accepts_the_cluster_settings() -> None:
     assert check_slurm_settings({"PrologEpilogTimeout": "60"}, slurm_version="25.11", level=SettingsLevel.CLUSTER)
 
 
+def test_the_step_manager_of_aws_pcs_has_the_flag_that_it_needs() -> None:
+    # A value replaces that of PCS, and slurmctld ends where its step manager has no Contain (slurm.conf(5)).
+    assert set(CLUSTER_SETTINGS["PrologFlags"].split(",")) == {"Alloc", "Contain"}
+    assert "Contain" in cluster_settings({"PrologFlags": "X11"})["PrologFlags"].split(",")
+
+
 def test_settings_of_the_user_come_last_and_lists_are_joined() -> None:
     merged = cluster_settings({"JobRequeue": "0", "PrologFlags": "Contain,Alloc", "DefMemPerCPU": "100"})
     assert merged["JobRequeue"] == "0"
     assert merged["PrologFlags"] == "Alloc,Contain"
     assert merged["DefMemPerCPU"] == "100"
-    assert cluster_settings()["SchedulerParameters"] == "nohold_on_prolog_fail"
+    assert cluster_settings()["SchedulerParameters"] == "nohold_on_prolog_fail,requeue_on_resume_failure"
 
 
 def test_every_node_has_a_prolog_and_an_epilog_that_can_be_run() -> None:
