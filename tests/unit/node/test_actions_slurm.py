@@ -219,3 +219,28 @@ def test_repairs_of_others_count_from_their_severity_on(cluster: Cluster) -> Non
     assert slurm.taken_out(Severity.RESET) == slurm.taken_out(Severity.REBOOT) == {"gpu-2"}
     assert slurm.taken_out(Severity.REPLACE) == set()
     assert slurm.size == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "minutes_ago", "is_released"),
+    [
+        ("drained", "gpunode: spot-interruption 2026-12-01T11:00:00Z", 5, True),
+        ("drained", "gpunode: capacity-block-end", 5, True),
+        ("drained*", "gpunode: replace: Xid 79", 5, True),
+        ("drained", "Prolog error", 5, True),
+        ("drained", "gpunode: reboot: Xid 95", 1, False),
+        ("drained", "disk swap, ask Kim", 5, False),
+        ("idle", "gpunode: capacity-block-end", 5, False),
+    ],
+)
+def test_drain_of_an_earlier_instance_ends_with_it(
+    cluster: Cluster, state: str, reason: str, minutes_ago: float, is_released: bool
+) -> None:
+    cluster.state("gpu-1", state, reason, minutes_ago=minutes_ago)
+    assert cluster.slurm().release_former(time.time() - 180) == (reason if is_released else "")
+    assert cluster.told() == ["update NodeName=gpu-1 State=RESUME"] * is_released
+
+
+def test_drain_without_a_time_is_kept(cluster: Cluster) -> None:
+    cluster.rows(ROWS.replace("mixed|Unknown|none", "drained|Unknown|gpunode: capacity-block-end"))
+    assert cluster.slurm().release_former(time.time()) == ""

@@ -107,6 +107,24 @@ class Slurm:
         if self.holds():
             self._run("scontrol", "update", f"NodeName={self.name}", "State=RESUME")
 
+    def release_former(self, started: float) -> str:
+        """Resume it if this software, or slurmd, drained it before this instance started; returns the reason.
+
+        A drain belongs to the name of a node, and AWS PCS gives the name to the instance that takes its place. A node
+        that registers stays drained (SchedMD/slurm, src/slurmctld/node_mgr.c, validate_node_specs).
+
+        Args:
+            started: When this instance started, in seconds since 1970.
+        """
+        mine = self._mine(self._rows())[0]
+        drained = _moment_of(mine.since)
+        is_out = mine.state.rstrip(_MARKS) not in _ACCEPTS_JOBS
+        is_of_person = not mine.reason.startswith((f"{SIGNATURE}: ", *_OF_SLURMD))
+        if not is_out or is_of_person or drained is None or drained >= started:
+            return ""
+        self._run("scontrol", "update", f"NodeName={mine.name}", "State=RESUME")
+        return mine.reason
+
     def keep_new_work_away(self, reason: str) -> None:
         """Drain it, unless it already accepts no jobs."""
         if not self.why_out():
@@ -160,9 +178,14 @@ def _repair_of(reason: str) -> Severity:
 
 
 def _is_recent(since: str) -> bool:
-    """Whether a time of sinfo, in the node's own time zone, lies within the last hour."""
+    """Whether a time of sinfo lies within the last hour."""
+    start = _moment_of(since)
+    return start is None or time.time() - start < HOUR_SECONDS
+
+
+def _moment_of(since: str) -> float | None:
+    """A time of sinfo, which is in the node's own time zone, in seconds since 1970; None for anything else."""
     try:
-        start = time.mktime(time.strptime(since, "%Y-%m-%dT%H:%M:%S"))
+        return time.mktime(time.strptime(since, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):
-        return True
-    return time.time() - start < HOUR_SECONDS
+        return None
