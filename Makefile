@@ -32,7 +32,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-slurm test-vm test-browser test-aws fuzz lint lint-style lint-layers lint-shell lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-slurm test-vm test-browser test-aws fuzz lint lint-style lint-layers lint-shell lint-workflows lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,8 +79,8 @@ test-aws: env ## state what the checks of a real account do and cost; run them w
 fuzz: env ## change inputs of strangers at random for 30 minutes (ARGS="--minutes 5", ARGS="--target template --seed 7")
 	@PYTHONPATH=tests/support $(BIN)/python -m fuzzing $(ARGS)
 
-lint: env ## check style, types, layers, shell scripts, generated pages and wording
-	@$(MAKE) --keep-going lint-style lint-layers lint-shell lint-pages lint-words lint-types
+lint: env ## check style, types, layers, shell scripts, workflows, generated pages and wording
+	@$(MAKE) --keep-going lint-style lint-layers lint-shell lint-workflows lint-pages lint-words lint-types
 
 lint-style:
 	@$(BIN)/ruff check .
@@ -93,6 +93,12 @@ lint-layers:
 lint-shell:
 	@$(if $(SHELL_SCRIPTS),$(BIN)/shellcheck --external-sources --source-path=SCRIPTDIR $(SHELL_SCRIPTS))
 	@$(if $(SHELL_SCRIPTS),$(BIN)/shfmt -d $(SHELL_SCRIPTS))
+
+# Offline: the versions behind pinned hashes are not looked up.
+lint-workflows:
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	@$(BIN)/zizmor --offline --quiet .github
 
 lint-pages:
 	@$(foreach writer,$(WRITERS),$(BIN)/python $(writer) --check;)

@@ -27,6 +27,7 @@ counts. [Rules](rules.md) explains the ids.
 This page is written by `tools/survey.py` from `docs/survey/judgements.yml`; do not edit it. To count again, clone the
 repositories of the first table (the commits are looked up in the clones), and name each:
 
+<!-- not run: it needs clones of the repositories -->
 ```sh
 python tools/survey.py --check awslabs/deeplearning-cfn=../deeplearning-cfn …
 ```

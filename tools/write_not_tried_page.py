@@ -22,14 +22,15 @@ INTRODUCTION = """\
 # What was not tried on AWS
 
 The library is tested against an [emulator](emulator.md), AWS's service models and registry schemas, and real programs.
-None of these is AWS. This page lists what only an account can settle. Each row is a check of `make test-aws`, which
-runs in an account of yours:
+None of these is AWS. This page lists the open questions that need an account. Each row is a check of `make test-aws`,
+which runs in your own account:
 
-```console
-$ make test-aws                                               # what it would do and cost; needs no credentials
-$ make test-aws ARGS="--account 123456789012 --budget 20"     # in that account, and in no other
-$ make test-aws ARGS="--account 123456789012 --budget 5 --only node"
-$ make test-aws ARGS="--account 123456789012 --clean"         # removes what an earlier run left
+<!-- not run: it needs an AWS account, and costs money -->
+```sh
+make test-aws                                               # what it would do and cost; needs no credentials
+make test-aws ARGS="--account 123456789012 --budget 20"     # in that account, and in no other
+make test-aws ARGS="--account 123456789012 --budget 5 --only node"
+make test-aws ARGS="--account 123456789012 --clean"         # removes what an earlier run left
 ```
 
 - The account and its Region must be bootstrapped (`cdk bootstrap`), and its quotas must have room for the nodes.

@@ -19,6 +19,7 @@ PAGE = ROOT / "docs" / "preflight.md"
 INTRODUCTION = """\
 # Can the account take it? `preflight`
 
+<!-- not run: it needs an AWS account -->
 ```sh
 pip install "gpu-clusters[live]"
 gpu-clusters preflight cluster.yaml

@@ -32,6 +32,7 @@ AREAS = {
     "FAB": "Fabrics",
     "FLT": "Fleets",
     "GRES": "Generic resources of Slurm",
+    "HOM": "Home directories",
     "HYP": "Amazon SageMaker HyperPod",
     "IAM": "Roles of nodes and jobs",
     "INF": "Model servers",

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
         InstanceMatchCriteria,
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+    from cdk_gpu_clusters.catalogue.homes import (
+        EfsThroughputMode,
+        HomeService,
+        OpenZfsCompression,
+        OpenZfsDeploymentType,
+        QuotaType,
+    )
     from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
     from cdk_gpu_clusters.compute.alarms import AlarmTopic, FleetAlarms, NodeAlarms
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
@@ -66,6 +73,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.endpoints import NetworkFeature
     from cdk_gpu_clusters.rules.fleet import AlarmSettings
     from cdk_gpu_clusters.rules.gres import GresMode
+    from cdk_gpu_clusters.rules.homes import EfsHomes, HomeQuota, OpenZfsHomes
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
     from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
@@ -76,6 +84,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
+    from cdk_gpu_clusters.storage.home_store import HomeStore
+    from cdk_gpu_clusters.storage.home_store_base import IHomeStore
     from cdk_gpu_clusters.storage.lustre_store import LustreStore
     from cdk_gpu_clusters.storage.lustre_store_base import ILustreStore
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
@@ -95,6 +105,8 @@ else:
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
+        "EfsHomes": "rules.homes",
+        "EfsThroughputMode": "catalogue.homes",
         "EksCluster": "node.kubernetes_node",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
@@ -112,8 +124,12 @@ else:
         "GpuLaunchTemplate": "compute.launch_template",
         "GresMode": "rules.gres",
         "HardwareProps": "compute.fleet_props",
+        "HomeQuota": "rules.homes",
+        "HomeService": "catalogue.homes",
+        "HomeStore": "storage.home_store",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
+        "IHomeStore": "storage.home_store_base",
         "ILustreStore": "storage.lustre_store_base",
         "IPcsCluster": "orchestration.pcs.cluster_base",
         "InferenceFleet": "inference.inference_fleet",
@@ -150,6 +166,9 @@ else:
         "NodeUserDataProps": "compute.fleet_props",
         "NodeWatch": "node.settings",
         "OnError": "node.lifecycle_scripts",
+        "OpenZfsCompression": "catalogue.homes",
+        "OpenZfsDeploymentType": "catalogue.homes",
+        "OpenZfsHomes": "rules.homes",
         "Orchestrator": "rules.interfaces",
         "PcsCluster": "orchestration.pcs.cluster",
         "PcsLog": "orchestration.pcs.cluster",
@@ -159,6 +178,7 @@ else:
         "PcsNodeRole": "orchestration.pcs.node_role",
         "PcsQueue": "orchestration.pcs.queue",
         "PlacementStrategy": "rules.placement",
+        "QuotaType": "catalogue.homes",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
@@ -201,6 +221,8 @@ __all__ = [
     "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",
+    "EfsHomes",
+    "EfsThroughputMode",
     "EksCluster",
     "EksGpuCluster",
     "EksGpuNodeGroup",
@@ -218,8 +240,12 @@ __all__ = [
     "GpuLaunchTemplate",
     "GresMode",
     "HardwareProps",
+    "HomeQuota",
+    "HomeService",
+    "HomeStore",
     "IEksGpuCluster",
     "IGpuFleet",
+    "IHomeStore",
     "ILustreStore",
     "IPcsCluster",
     "InferenceFleet",
@@ -256,6 +282,9 @@ __all__ = [
     "NodeUserDataProps",
     "NodeWatch",
     "OnError",
+    "OpenZfsCompression",
+    "OpenZfsDeploymentType",
+    "OpenZfsHomes",
     "Orchestrator",
     "PcsCluster",
     "PcsLog",
@@ -265,6 +294,7 @@ __all__ = [
     "PcsNodeRole",
     "PcsQueue",
     "PlacementStrategy",
+    "QuotaType",
     "ReadCacheMode",
     "RepairAction",
     "RepairOverride",

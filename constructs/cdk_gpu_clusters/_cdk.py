@@ -291,7 +291,7 @@ def generated_names_of(stack: cdk.Stack) -> str:
 
 
 def tag_specifications(tags: cdk.TagManager, resource_types: Sequence[str]) -> cdk.IResolvable:
-    """Tags as EC2 takes them for what it makes, as they stand at synthesis: the same ones for each kind of resource.
+    """Tags as EC2 takes them for what it makes, as they are at synthesis: the same ones for each kind of resource.
 
     Args:
         tags: Filled by `Tags.of(scope).add(...)` until synthesis; there is one at least, such as `Name`.

@@ -108,7 +108,7 @@ def _read(parts: Sequence[str], value: Any) -> Any:
 
 
 def _takes_text(part: str) -> bool:
-    """Whether a text may be right; an alias such as `ControlPlaneTier` may stand for texts."""
+    """Whether a text may be right; an alias such as `ControlPlaneTier` may represent texts."""
     return bool(_TAKE_TEXT.match(part)) or (part.isidentifier() and part not in _WORDS and _public(part) is None)
 
 

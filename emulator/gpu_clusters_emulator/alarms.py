@@ -19,6 +19,7 @@ from functools import cache, partial
 from typing import Any
 
 from . import events
+from .clock import parse_time
 from .world import Json, Resource, Type, World
 
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
@@ -91,6 +92,36 @@ def put_metric_data(world: World, params: Json) -> Json:
         key = _key(params["Namespace"], one)
         world.metric_data.setdefault(key, []).append((world.clock.now(), float(one["Value"])))
     return {}
+
+
+def get_metric_statistics(world: World, params: Json) -> Json:
+    """GetMetricStatistics: what was put, by period; a period without values has no data point.
+
+    Source: CloudWatch API, GetMetricStatistics: the start is inclusive, the end is exclusive, periods begin at the start.
+    """
+    start, end = parse_time(params["StartTime"]), parse_time(params["EndTime"])
+    period = timedelta(seconds=int(params["Period"]))
+    points: dict[datetime, list[float]] = {}
+    for at, value in world.metric_data.get(_key(params["Namespace"], params), []):
+        if start <= at < end:
+            points.setdefault(start + period * ((at - start) // period), []).append(value)
+    wanted = params.get("Statistics", [])
+    return {
+        "Label": params["MetricName"],
+        "Datapoints": [
+            {"Timestamp": at, "Unit": "None", **{name: _STATISTICS[name](values) for name in wanted}}
+            for at, values in sorted(points.items())
+        ],
+    }
+
+
+_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "Average": lambda values: sum(values) / len(values),
+    "Maximum": max,
+    "Minimum": min,
+    "SampleCount": lambda values: float(len(values)),
+    "Sum": sum,
+}
 
 
 def _key(namespace: str, metric: Json) -> tuple[str, ...]:

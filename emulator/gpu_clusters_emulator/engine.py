@@ -26,8 +26,9 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 from . import provisioning
 from .api import Request, call_from_states
@@ -44,9 +45,10 @@ _SETTINGS = {
     "PERSIST_STATE": "0",
     "SFTP_ENABLED": "0",
 }
+_OK = 200
 _PUBLIC_PARAMETERS = "/aws/service/"
 _CONDITION_FUNCTIONS = ("Fn::Join", "Fn::Sub", "Fn::FindInMap", "Fn::Split")
-_WITH_NODES = (Type.AUTO_SCALING_GROUP, Type.NODE_GROUP)
+_WITH_NODES = (Type.AUTO_SCALING_GROUP, Type.NODE_GROUP, Type.PCS_NODE_GROUP)
 _RULES = {f"AWS::EC2::{name}": name for name in ("SecurityGroupIngress", "SecurityGroupEgress")}
 #: Properties of a security group rule, each with its member of `IpPermissions` in the query protocol.
 _PEERS = {
@@ -64,7 +66,7 @@ class Engine:
 
     def __init__(self) -> None:
         os.environ.update(_SETTINGS)
-        self.world = World(call_from_states, _decide)
+        self.world = World(call_from_states, _decide, _read_object)
         self._responses = import_module("ministack.core.responses")
         self.asgi: Callable[..., Any] = import_module("ministack.app").app
         self._install()
@@ -82,7 +84,7 @@ class Engine:
 
         with _without_docker():
             await self.asgi(scope, receive, send)
-        self.world = World(call_from_states, _decide)
+        self.world = World(call_from_states, _decide, _read_object)
 
     def asked(self, request: Request, service: str) -> Iterator[tuple[str, str, dict[str, str]]]:
         """What IAM judges a request to one of the engine's services by: actions, resources, and condition keys."""
@@ -109,13 +111,33 @@ class Engine:
         return self.world
 
     def definition(self, stack_name: str, logical_id: str) -> Json:
+        found: Json = self._template(stack_name)["Resources"].get(logical_id, {})
+        return found
+
+    def _template(self, stack_name: str) -> Json:
         text = _member("TemplateBody", _call_query("cloudformation", "GetTemplate", StackName=stack_name))
         read = json.loads if text.startswith("{") else import_module("cfnlint.decode.cfn_yaml").loads
-        found: Json = read(text)["Resources"].get(logical_id, {})
-        return found
+        template: Json = read(text)
+        return template
 
     def stack_id(self, stack_name: str) -> str:
         return _member("StackId", _call_query("cloudformation", "DescribeStacks", StackName=stack_name))
+
+    def follows(self, stack_name: str, logical_id: str, other: str) -> bool:
+        template = self._template(stack_name)["Resources"]
+        pending, seen = [logical_id], {logical_id}
+        while pending:
+            found = self._cloudformation._extract_deps(template.get(pending.pop(), {}), set(template)) - seen
+            seen |= found
+            pending += found
+        return other in seen
+
+    def operation(self, stack_name: str) -> str:
+        described = _call_query("cloudformation", "DescribeStacks", StackName=stack_name)
+        if not _optional("StackStatus", described).endswith("IN_PROGRESS"):
+            return ""
+        times = (_optional("LastUpdatedTime", described), _optional("CreationTime", described))
+        return " ".join((_member("StackId", described), *times))
 
     def delete_replaced(self, delete: Callable[..., None], physical_id: str, properties: Json) -> None:
         self._provisioners._delete_predecessor(delete, physical_id, properties)
@@ -127,12 +149,17 @@ class Engine:
     def show(self, resource: Resource) -> None:
         if resource.type == Type.CLUSTER:
             self._add_cluster_group(resource)
+        elif resource.type == Type.PCS_CLUSTER:
+            _add_pcs_secrets(resource)
         elif resource.type in _RULES:
             _call_query("ec2", f"Authorize{_RULES[resource.type]}", **_permission(resource.properties))
 
     def hide(self, resource: Resource) -> None:
         if resource.type == Type.CLUSTER:
             _call_query("ec2", "DeleteSecurityGroup", GroupId=resource.attributes["ClusterSecurityGroupId"])
+        elif resource.type == Type.PCS_CLUSTER:
+            for name in _pcs_secrets(resource).values():
+                _call_secrets("DeleteSecret", SecretId=name, ForceDeleteWithoutRecovery=True)
         elif resource.type in _RULES:
             _call_query("ec2", f"Revoke{_RULES[resource.type]}", **_permission(resource.properties))
 
@@ -160,6 +187,7 @@ class Engine:
         parts: list[Any] = [import_module(f"{package}.{name}") for name in names]
         cloudformation, changesets, _, stacks, provisioners = parts
         self._provisioners: Any = provisioners
+        self._cloudformation: Any = cloudformation
         handlers = Handlers(dict(provisioners._RESOURCE_HANDLERS), self)
         provisioners._RESOURCE_HANDLERS = changesets._RESOURCE_HANDLERS = handlers
         stacks._topological_sort = _groups_soonest(stacks._topological_sort, cloudformation._extract_deps)
@@ -188,17 +216,75 @@ def _decide(question: Question, documents: Iterable[Json]) -> bool:
     return bool(result.decision == "Allow")
 
 
+# AWS PCS puts the key of Slurm, and that of its REST API, into Secrets Manager, and makes its service-linked role with
+# the first cluster. Sources: AWS PCS user guide, "Use AWS Secrets Manager to find the cluster secret" (name, tag),
+# "Enabling Slurm REST API in AWS PCS", "Service-linked roles for AWS PCS"; the handlers of the registry schema. The
+# name of the second secret is made up.
+
+_PCS_ROLE, _PCS_SERVICE = "AWSServiceRoleForPCS", "pcs.amazonaws.com"
+
+
+def _pcs_secrets(cluster: Resource) -> dict[str, str]:
+    """Names of a cluster's secrets, by the member of its description."""
+    identifier = cluster.attributes["Id"]
+    names = {"authKey": f"pcs!slurm-secret-{identifier}"}
+    rest = cluster.properties.get("SlurmConfiguration", {}).get("SlurmRest", {}).get("Mode")
+    return names | ({"jwtAuth": f"pcs!jwt-secret-{identifier}"} if rest == "STANDARD" else {})
+
+
+def _add_pcs_secrets(cluster: Resource) -> None:
+    trust = {"Effect": "Allow", "Principal": {"Service": _PCS_SERVICE}, "Action": "sts:AssumeRole"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    path = f"/aws-service-role/{_PCS_SERVICE}/"
+    _call_query("iam", "CreateRole", RoleName=_PCS_ROLE, Path=path, AssumeRolePolicyDocument=document)
+    for member, name in _pcs_secrets(cluster).items():
+        key = hashlib.sha256(name.encode()).hexdigest()
+        tags = [{"Key": "aws:pcs:cluster-id", "Value": cluster.attributes["Id"]}]
+        made = _call_secrets("CreateSecret", Name=name, SecretString=key, Tags=tags)
+        found = {"secretArn": made["ARN"], "secretVersion": made["VersionId"]}
+        cluster.settings[member] = {"jwtKey": found} if member == "jwtAuth" else found
+
+
+def _call_secrets(action: str, **params: object) -> Json:
+    headers = {"x-amz-target": f"secretsmanager.{action}"}
+    status, answered = _answer("secretsmanager", "POST", "/", headers=headers, body=json.dumps(params))
+    document: Json = json.loads(answered)
+    if status != _OK:
+        raise ValueError(f"the engine answered {document}")
+    return document
+
+
+def _read_object(bucket: str, key: str, version: str) -> bytes | None:
+    """An object of the engine's S3."""
+    query = {"versionId": [version]} if version else {}
+    status, content = _answer("s3", "GET", f"/{bucket}/{quote(key)}", query=query)
+    return content if status == _OK else None
+
+
 def _call(service: str, method: str, path: str, *, query: Mapping[str, list[str]], body: str = "") -> bytes:
+    """The answer of one of the engine's services."""
+    return _answer(service, method, path, query=query, body=body)[1]
+
+
+def _answer(
+    service: str,
+    method: str,
+    path: str,
+    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    query: Mapping[str, list[str]] = MappingProxyType({}),
+    body: str = "",
+) -> tuple[int, bytes]:
     """A call of one of the engine's services, in the account and Region of the request that it serves.
 
     Resource handlers run inside the engine's event loop, and these services answer without waiting.
     """
     handler = import_module(f"ministack.services.{service}").handle_request
-    call = handler(method, path, {}, body.encode(), dict(query))
+    call = handler(method, path, dict(headers), body.encode(), dict(query))
     try:
         call.send(None)
     except StopIteration as done:
-        return bytes(done.value[2])
+        return int(done.value[0]), bytes(done.value[2])
     call.close()
     raise RuntimeError(f"the engine's {service} waits")
 
@@ -213,6 +299,11 @@ def _member(name: str, answered: bytes) -> str:
     if found is None:
         raise ValueError(f"the engine answered no {name}: {answered.decode()}")
     return html.unescape(found[1])
+
+
+def _optional(name: str, answered: bytes) -> str:
+    """The text of the first member of that name; empty if there is none."""
+    return _member(name, answered) if f"<{name}>".encode() in answered else ""
 
 
 def _permission(rule: Json) -> Json:

@@ -50,7 +50,7 @@ def update_group(world: World, resource: Resource) -> None:
 
 def group_named(world: World, name: str) -> Group:
     """The group of that name; ApiError in Auto Scaling's words if there is none."""
-    group = world.groups.get(name)
+    group = world.auto_scaling_groups().get(name)
     if group is None:
         raise ApiError("ValidationError", f"AutoScalingGroup name not found - null: {name}")
     return group
@@ -95,7 +95,7 @@ def terminate(world: World, instance_id: str, *, decrement: bool) -> None:
 
     Source: EC2 Auto Scaling API, TerminateInstanceInAutoScalingGroup.
     """
-    for group in world.groups.values():
+    for group in world.auto_scaling_groups().values():
         for one in group.staying:
             if one.id == instance_id:
                 if decrement and group.desired <= group.minimum:
@@ -112,7 +112,7 @@ def terminate(world: World, instance_id: str, *, decrement: bool) -> None:
 
 def set_health(world: World, instance_id: str, status: str, *, respect_grace: bool) -> None:
     """Mark an instance, as SetInstanceHealth does; ApiError if there is no such instance."""
-    for group in world.groups.values():
+    for group in world.auto_scaling_groups().values():
         for one in group.instances:
             if one.id == instance_id:
                 if not (respect_grace and _in_grace(world, group, one)):
@@ -202,7 +202,7 @@ def _in_grace(world: World, group: Group, instance: Instance) -> bool:
 
 
 def _properties(world: World, group: Group) -> Json:
-    return world.properties_of(Type.AUTO_SCALING_GROUP, group.name)
+    return world.group_properties(group.name)
 
 
 # An instance's way into service and out of it: lifecycle hooks, what ends them, and what follows. Source: EC2 Auto
@@ -264,7 +264,7 @@ def complete(world: World, group: Group, instance_id: str, hook: str, result: st
 
 
 def extend(world: World, group: Group, instance_id: str, hook: str) -> None:
-    """Start a hook's time anew (RecordLifecycleActionHeartbeat); ApiError if it holds no such instance."""
+    """Start a hook's time again (RecordLifecycleActionHeartbeat); ApiError if it holds no such instance."""
     for one in group.instances:
         if one.id == instance_id and hook in one.waits:
             one.waits[hook] = world.clock.now() + _timeout(_named(world, group, hook))

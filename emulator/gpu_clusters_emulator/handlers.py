@@ -17,6 +17,7 @@ from .functions import RUN, custom_handler
 from .kubectl import APPLIED, kubectl_handler
 from .models.registry import change_faults, creation_faults, deletion_faults
 from .schemas import resource_schema
+from .waits import waiting
 from .world import Json, Resource, Type, World
 
 Handler = dict[str, Any]
@@ -36,6 +37,12 @@ class Host(Protocol):
 
     def stack_id(self, stack_name: str) -> str:
         """The id of a stack."""
+
+    def follows(self, stack_name: str, logical_id: str, other: str) -> bool:
+        """Whether a resource of a stack's template depends on another of it, also by way of others."""
+
+    def operation(self, stack_name: str) -> str:
+        """The operation that a stack is in now, and no later one; empty for none."""
 
     def delete_replaced(self, delete: Callable[..., None], physical_id: str, properties: Json) -> None:
         """Delete a resource that was replaced, when the stack's cleanup comes to it."""
@@ -91,7 +98,7 @@ class Handlers(dict[str, Handler]):
             own = correct(own, self._host)
         if own is not None and (not has_schema or type_name not in provisioning.MODELLED_TYPES):
             return self._checked(type_name, own) if has_schema else own
-        return self._modelled(type_name) if has_schema else None
+        return waiting(type_name, self._modelled(type_name), self._host) if has_schema else None
 
     def _checked(self, type_name: str, own: Handler) -> Handler:
         """The engine's handler, behind the schema and the models' checks."""
@@ -171,10 +178,10 @@ class Handlers(dict[str, Handler]):
                 properties = self._accepted(type_name, name, new, policy)
             faults = change_faults(type_name, physical_id, resource.properties, properties, world)
             refuse(f"{type_name} {name}", faults)
-            if type_name != Type.CLUSTER:
+            if type_name not in _KEPT:
                 host.hide(resource)
             provisioning.update(world, resource, properties, update_policy=policy)
-            if type_name != Type.CLUSTER:
+            if type_name not in _KEPT:
                 host.show(resource)
             return physical_id, resource.attributes
 
@@ -267,6 +274,10 @@ class Handlers(dict[str, Handler]):
 
     def _may_delete(self, type_name: str, physical_id: str) -> None:
         refuse(f"{type_name} {physical_id}", deletion_faults(type_name, physical_id, self._host.here()))
+
+
+#: Types whose parts in the engine stay through an update.
+_KEPT = (Type.CLUSTER, Type.PCS_CLUSTER)
 
 
 def _secret(own: Handler, _host: Host) -> Handler:

@@ -1,6 +1,6 @@
 """Managed node groups of EKS at run time: the launch template and the Auto Scaling group that EKS keeps behind each.
 
-Both stand in `World.resources` without a stack, go with their node group, and act as every fleet does. A changed
+Both are in `World.resources` without a stack, go with their node group, and act as every fleet does. A changed
 template or image replaces the nodes at once. With a Capacity Block EKS plans to empty the group before the block ends.
 
 Sources: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Create a managed node group with Capacity

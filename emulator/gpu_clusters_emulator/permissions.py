@@ -43,6 +43,8 @@ def authorize(world: World, caller: Caller, service: str, operation: str, params
         require(world, caller, action, resource, asked)
         if tags:  # EC2 user guide, "Grant permission to tag Amazon EC2 resources during creation"
             require(world, caller, "ec2:CreateTags", resource, asked | {"ec2:createaction": operation})
+    for also in _ALSO.get((service, operation), _nothing)(world, params):
+        require(world, caller, *also)
 
 
 def require(world: World, caller: Caller, action: str, resource: str, asked: Mapping[str, str] | None = None) -> None:
@@ -150,7 +152,7 @@ def _tags(world: World, arn: str) -> dict[str, str]:
         if any(one.id == identifier for one in group.instances):
             own = (world.data_of_group(group.name) or {}).get("TagSpecifications", [])
             template = [tag for one in own if one["ResourceType"] == "instance" for tag in one["Tags"]]
-            propagated = world.properties_of(Type.AUTO_SCALING_GROUP, group.name).get("Tags", [])
+            propagated = world.group_properties(group.name).get("Tags", [])
             return _as_mapping(template) | _as_mapping(propagated, launched=True)
     for resource in world.resources.values():
         if arn in (resource.physical_id, *map(str, resource.attributes.values())):
@@ -216,7 +218,7 @@ def _autoscaling(world: World, operation: str, params: Json) -> Iterator[str]:
     names += [tag["ResourceId"] for tag in params.get("Tags", [])]
     names += [
         group.name
-        for group in world.groups.values()
+        for group in world.auto_scaling_groups().values()
         if any(one.id == params.get("InstanceId") for one in group.instances)
     ]
     for name in dict.fromkeys(names):
@@ -246,6 +248,22 @@ def _eks(world: World, _operation: str, params: Json) -> Iterator[str]:
         yield world.arn("eks", f"nodegroup/{cluster}/{name}/*")
     else:
         yield world.arn("eks", f"cluster/{cluster}") if cluster else "*"
+
+
+def _pcs(world: World, _operation: str, params: Json) -> Iterator[str]:
+    """Service authorization reference, "AWS Parallel Computing Service": a cluster, or what is in one."""
+    cluster = world.pcs_cluster(params.get("clusterIdentifier", ""))
+    if "resourceArn" in params:
+        yield str(params["resourceArn"])
+    elif "clusterIdentifier" not in params:
+        yield "*"
+    elif cluster is None:
+        yield world.arn("pcs", f"cluster/{params['clusterIdentifier']}")
+    else:
+        wanted = params.get("computeNodeGroupIdentifier") or params.get("queueIdentifier")
+        parts = [*world.pcs_parts(Type.PCS_NODE_GROUP, cluster), *world.pcs_parts(Type.PCS_QUEUE, cluster)]
+        named = [one for one in parts if wanted in (one.attributes["Id"], one.settings["Name"])]
+        yield str(named[0].attributes["Arn"] if named else cluster.attributes["Arn"])
 
 
 def _cloudwatch(world: World, operation: str, params: Json) -> Iterator[str]:
@@ -279,7 +297,60 @@ _RESOURCES: Mapping[str, Callable[[World, str, Json], Iterator[str]]] = {
     "eks": _eks,
     "elbv2": _elbv2,
     "logs": _logs,
+    "pcs": _pcs,
     "resource-groups": _resource_groups,
+}
+
+
+# What PCS does in the name of its caller, who needs the permissions. Sources: AWS PCS user guide, "Minimum permissions
+# for AWS PCS", UpdateComputeNodeGroup and Capacity Blocks; IAM user guide, "Forward access sessions" (condition keys).
+
+_PCS_LOOKS = (
+    "DescribeVpcs",
+    "DescribeSubnets",
+    "DescribeSecurityGroups",
+    "DescribeLaunchTemplates",
+    "DescribeLaunchTemplateVersions",
+    "DescribeInstanceTypes",
+    "DescribeInstanceTypeOfferings",
+)
+_PCS_BLOCK_LOOKS = ("DescribeCapacityReservations", "DescribeCapacityBlocks", "DescribeCapacityBlockStatus")
+_VIA_PCS = {
+    "aws:viaawsservice": "true",
+    "aws:calledvia": "pcs.amazonaws.com",
+    "aws:calledviafirst": "pcs.amazonaws.com",
+    "aws:calledvialast": "pcs.amazonaws.com",
+}
+_Also = tuple[str, str, Mapping[str, str]]
+
+
+def _nothing(_world: World, _params: Json) -> Iterator[_Also]:
+    return iter(())
+
+
+def _updated_group(world: World, params: Json) -> Iterator[_Also]:
+    cluster = world.pcs_cluster(params.get("clusterIdentifier", ""))
+    wanted = params.get("computeNodeGroupIdentifier")
+    for one in world.pcs_parts(Type.PCS_NODE_GROUP, cluster) if cluster else ():
+        if wanted not in (one.attributes["Id"], one.settings["Name"]):
+            continue
+        is_block = one.properties.get("PurchaseOption") == "CAPACITY_BLOCK"
+        for name in (*_PCS_LOOKS, *(_PCS_BLOCK_LOOKS if is_block else ())):
+            yield f"ec2:{name}", "*", _VIA_PCS
+        yield "ec2:RunInstances", world.arn("ec2", "instance/*"), _VIA_PCS
+        yield "ec2:CreateFleet", world.arn("ec2", "fleet/*"), _VIA_PCS
+        yield "ec2:CreateTags", world.arn("ec2", "instance/*"), _VIA_PCS
+        arn = str(one.properties["IamInstanceProfileArn"])
+        yield "iam:GetInstanceProfile", arn, _VIA_PCS
+        for profile in world.of_type(_PROFILE):
+            role = world.find(_ROLE, str(profile.properties["Roles"][0]))
+            if profile.attributes.get("Arn") == arn and role is not None:
+                passed = {**_VIA_PCS, "iam:passedtoservice": "ec2.amazonaws.com"}
+                yield "iam:PassRole", str(role.attributes["Arn"]), passed
+
+
+_ALSO: Mapping[tuple[str, str], Callable[[World, Json], Iterator[_Also]]] = {
+    ("pcs", "UpdateComputeNodeGroup"): _updated_group,
 }
 
 

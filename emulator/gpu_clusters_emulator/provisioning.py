@@ -11,11 +11,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from . import fleets, node_groups, nodes
+from . import fleets, node_groups, nodes, pcs
 from .clock import format_time
-from .faults import Fault, Refused
+from .faults import Fault, Refused, refuse
+from .models.home_file_systems import OPENZFS_REPLACING, is_openzfs
 from .models.load_balancing import settings_after
 from .models.lustre import REPLACING, configuration
+from .models.pcs_clusters import new_cluster_faults
 from .schemas import ResourceSchema, resource_schema
 from .world import Json, Resource, Type, World, add_version, first_version
 
@@ -29,6 +31,7 @@ MODELLED_TYPES = frozenset(
         Type.LISTENER_RULE,
         Type.LOAD_BALANCER,
         Type.NODE_GROUP,
+        *pcs.TYPES,
         Type.SCALING_POLICY,
         Type.TARGET_GROUP,
         "AWS::EC2::PlacementGroup",
@@ -49,6 +52,8 @@ _PREFIXES: Mapping[str, str] = {
     "AWS::EC2::SecurityGroupIngress": "sgr-",
     "AWS::FSx::DataRepositoryAssociation": "dra-",
     "AWS::FSx::FileSystem": "fs-",
+    "AWS::EFS::FileSystem": "fs-",
+    "AWS::EFS::MountTarget": "fsmt-",
 }
 _REF: Mapping[str, str] = {"AWS::EC2::EIP": "PublicIp"}
 
@@ -107,15 +112,18 @@ def replaces(type_name: str, old: Json, new: Json) -> bool:
 
 def may_replace(type_name: str, name: str) -> bool:
     """Whether a change of a property replaces the resource under conditions that its schema does not name."""
-    return type_name == Type.FILE_SYSTEM and name in ("LustreConfiguration", *REPLACING)
+    return type_name == Type.FILE_SYSTEM and name in ("LustreConfiguration", "OpenZFSConfiguration", *REPLACING)
 
 
 def _changed_inside(type_name: str, old: Json, new: Json) -> list[str]:
-    """Changed properties that replace the resource and stand inside others, or that its schema does not name."""
+    """Changed properties that replace the resource and are inside others, or that its schema does not name."""
     if type_name != Type.FILE_SYSTEM:
         schema = resource_schema(type_name)
         paths = schema.create_only if schema else ()
         return [path for path in paths if "." in path and _inside(old, path) != _inside(new, path)]
+    if is_openzfs(new):
+        before, after = (one.get("OpenZFSConfiguration", {}) for one in (old, new))
+        return sorted(name for name in OPENZFS_REPLACING if before.get(name) != after.get(name))
     before, after = {**old, **configuration(old)}, {**new, **configuration(new)}
     return sorted(name for name in REPLACING if before.get(name) != after.get(name))
 
@@ -140,6 +148,10 @@ def delete(world: World, type_name: str, physical_id: str) -> None:
         world.groups.pop(physical_id, None)
     elif type_name == Type.NODE_GROUP and resource is not None:
         node_groups.end(world, resource)
+    elif type_name == Type.PCS_NODE_GROUP and resource is not None:
+        pcs.end(world, resource)
+    elif type_name == Type.PCS_QUEUE and resource is not None:
+        pcs.close_queue(world, resource)
     world.remove(type_name, physical_id)
 
 
@@ -234,6 +246,11 @@ def _check_sizes(_world: World, resource: Resource) -> None:
         raise Refused(f"{resource.type} {resource.logical_id}", [Fault("node-group-sizes", message, "ScalingConfig")])
 
 
+def _begin_pcs_cluster(world: World, resource: Resource) -> None:
+    refuse(f"{resource.type} {resource.logical_id}", new_cluster_faults(resource.properties))
+    pcs.begin(world, resource)
+
+
 def _update_group(world: World, resource: Resource) -> None:
     fleets.update_group(world, resource)
     nodes.refresh(world, resource)
@@ -250,11 +267,16 @@ _CREATED: Mapping[str, Callable[[World, Resource], None]] = {
     Type.AUTO_SCALING_GROUP: _create_auto_scaling_group,
     Type.LOAD_BALANCER: _settle_attributes,
     Type.NODE_GROUP: _check_sizes,
+    Type.PCS_CLUSTER: _begin_pcs_cluster,
+    Type.PCS_NODE_GROUP: pcs.begin,
+    Type.PCS_QUEUE: pcs.begin,
     Type.TARGET_GROUP: _settle_attributes,
 }
 _STARTED: Mapping[str, Callable[[World, Resource], None]] = {
     Type.AUTO_SCALING_GROUP: fleets.create_group,
     Type.NODE_GROUP: node_groups.start,
+    Type.PCS_NODE_GROUP: pcs.start,
+    Type.PCS_QUEUE: pcs.open_queue,
 }
 _UPDATED: Mapping[str, Callable[[World, Resource], None]] = {
     Type.LAUNCH_TEMPLATE: add_version,
@@ -262,6 +284,9 @@ _UPDATED: Mapping[str, Callable[[World, Resource], None]] = {
     Type.AUTO_SCALING_GROUP: _update_group,
     Type.LOAD_BALANCER: _settle_attributes,
     Type.NODE_GROUP: node_groups.change,
+    Type.PCS_CLUSTER: pcs.change_cluster,
+    Type.PCS_NODE_GROUP: pcs.change,
+    Type.PCS_QUEUE: pcs.change_queue,
     Type.TARGET_GROUP: _settle_attributes,
 }
 
@@ -269,7 +294,8 @@ _UPDATED: Mapping[str, Callable[[World, Resource], None]] = {
 # Names, ARNs and addresses with a form of their own, which other resources or programs take apart. Sources of the
 # forms: CloudFormation template reference, return values of each type; Elastic Load Balancing API, `LoadBalancer`
 # and `TargetGroup`; Amazon S3 user guide, "Directory bucket naming rules"; IAM service authorization reference,
-# "Amazon EKS" (ARNs). Stored copies of 2026.
+# "Amazon EKS" and "Amazon CloudWatch Logs" (ARNs); AWS PCS user guide, "Use AWS PCS to find the cluster secret" and
+# "Get compute node group details". Stored copies of 2026.
 
 _NAME_LIMIT = 32  # of load balancers and target groups
 _SUFFIX_LENGTH = 12
@@ -308,6 +334,10 @@ def special_attributes(type_name: str, birth: Birth) -> Json:
     """What replaces the made-up attributes of a type; empty for most."""
     special = _SPECIAL.get(type_name)
     return special(birth) if special else {}
+
+
+def _efs(birth: Birth) -> Json:
+    return {"Arn": birth.world.arn("elasticfilesystem", f"file-system/{birth.identifier}")}
 
 
 def _file_system(birth: Birth) -> Json:
@@ -415,6 +445,49 @@ def _pod_identity(birth: Birth) -> Json:
     return {"AssociationId": identifier, "AssociationArn": birth.world.arn("eks", path)}
 
 
+def _pcs_cluster(birth: Birth) -> Json:
+    identifier = f"pcs_{birth.short_id('cluster', 10)}"
+    return {
+        "Id": identifier,
+        "Arn": birth.world.arn("pcs", f"cluster/{identifier}"),
+        "Endpoints": pcs.endpoints(identifier, birth.given),
+        "ErrorInfo": [],
+        "Status": pcs.ACTIVE,
+    }
+
+
+def _pcs_node_group(birth: Birth) -> Json:
+    return _pcs_part(birth, "computenodegroup")
+
+
+def _pcs_queue(birth: Birth) -> Json:
+    return _pcs_part(birth, "queue")
+
+
+def _pcs_part(birth: Birth, kind: str) -> Json:
+    """The attributes of a part of a cluster; CloudFormation waits until it is ACTIVE."""
+    identifier = f"pcs_{birth.short_id(kind, 10)}"
+    cluster = birth.world.pcs_cluster(birth.given["ClusterId"])
+    above = cluster.attributes["Id"] if cluster else birth.given["ClusterId"]
+    arn = birth.world.arn("pcs", f"cluster/{above}/{kind}/{identifier}")
+    return {"Id": identifier, "Arn": arn, "ErrorInfo": [], "Status": pcs.ACTIVE}
+
+
+def _delivery(birth: Birth) -> Json:
+    identifier = birth.short_id("delivery", 16)
+    return {"DeliveryId": identifier, "Arn": birth.world.arn("logs", f"delivery:{identifier}")}
+
+
+def _delivery_destination(birth: Birth) -> Json:
+    return {"Arn": birth.world.arn("logs", f"delivery-destination:{birth.given['Name']}")}
+
+
+def _delivery_source(birth: Birth) -> Json:
+    arn = birth.given["ResourceArn"]
+    made = {"Arn": birth.world.arn("logs", f"delivery-source:{birth.given['Name']}"), "ResourceArns": [arn]}
+    return {**made, "Service": arn.split(":")[2], "Status": "ACTIVE"}
+
+
 def _resource_group(birth: Birth) -> Json:
     return {"Arn": birth.world.arn("resource-groups", f"group/{birth.given['Name']}")}
 
@@ -424,12 +497,19 @@ _SPECIAL: Mapping[str, Callable[[Birth], Json]] = {
     Type.ADD_ON: _add_on,
     Type.CLUSTER: _cluster,
     Type.DATA_REPOSITORY: _data_repository,
+    Type.DELIVERY: _delivery,
+    Type.DELIVERY_DESTINATION: _delivery_destination,
+    Type.DELIVERY_SOURCE: _delivery_source,
     Type.DIRECTORY_BUCKET: _directory_bucket,
+    Type.EFS: _efs,
     Type.FILE_SYSTEM: _file_system,
     Type.LISTENER: _listener,
     Type.LISTENER_RULE: _listener_rule,
     Type.LOAD_BALANCER: _load_balancer,
     Type.NODE_GROUP: _node_group,
+    Type.PCS_CLUSTER: _pcs_cluster,
+    Type.PCS_NODE_GROUP: _pcs_node_group,
+    Type.PCS_QUEUE: _pcs_queue,
     Type.POD_IDENTITY: _pod_identity,
     Type.SCALING_POLICY: _scaling_policy,
     Type.TARGET_GROUP: _target_group,

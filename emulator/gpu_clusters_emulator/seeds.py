@@ -1,7 +1,7 @@
 """What exists in the account before the first deploy, as JSON.
 
 No CloudFormation type buys a Capacity Block, and a cluster file may name reservations, subnets, security groups,
-buckets, certificates and EKS clusters that exist already: those are seeded.
+buckets, certificates and clusters of EKS and AWS PCS that exist already: those are seeded.
 
 Example:
     {"reservations": [{"id": "cr-0123456789abcdef0", "instance_type": "p5.48xlarge", "availability_zone": "us-east-1a",
@@ -16,6 +16,8 @@ Example:
      "certificates": ["arn:aws:acm:us-east-1:123456789012:certificate/c-1"],
      "clusters": {"shared": {"version": "1.35", "security_group": "sg-0123456789abcdef1",
                              "subnets": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]}},
+     "pcs_clusters": {"shared": {"version": "25.11", "size": "MEDIUM", "subnet": "subnet-0123456789abcdef0",
+                                 "security_groups": ["sg-0123456789abcdef0"], "status": "CREATING"}},
      "nodes": {"boot_minutes": 5, "drain_minutes": 1, "log_group": "/gpu-cluster/trainers"},
      "now": "2026-11-21T08:00Z"}
 
@@ -36,6 +38,7 @@ from typing import Any
 
 from .clock import parse_time
 from .nodes import program_of
+from .pcs import endpoints
 from .reservations import seeded_reservation
 from .world import Json, Resource, Type, World
 
@@ -56,6 +59,7 @@ _KEYS = {
     "lost_events",
     "nodes",
     "patterns_as_published",
+    "pcs_clusters",
     "waits_for_in_service",
     "writes_sizes_back",
 }
@@ -77,11 +81,11 @@ def plant(world: World, seed: Mapping[str, Any]) -> Json:
     world.seeded_placement_groups |= seed.get("placement_groups", {})
     world.seeded_buckets |= seed.get("buckets", {})
     world.seeded_certificates |= set(seed.get("certificates", ()))
-    for name, document in seed.get("clusters", {}).items():
-        world.add(seeded_cluster(world, name, document))
-    if "block_event_names" in seed:
-        delivered, warning = seed["block_event_names"]
-        world.block_event_names = (delivered, warning)
+    for key, seeded in (("clusters", seeded_cluster), ("pcs_clusters", seeded_pcs_cluster)):
+        for name, document in seed.get(key, {}).items():
+            world.add(seeded(world, name, document))
+    delivered, warning = seed.get("block_event_names", world.block_event_names)
+    world.block_event_names = (delivered, warning)
     if not seed.get("enforces_permissions", True):
         world.decide = None
     if "failing_calls" in seed:
@@ -117,6 +121,38 @@ def seeded_cluster(world: World, name: str, document: Mapping[str, Any]) -> Reso
             "CertificateAuthorityData": "",
             "ClusterSecurityGroupId": document["security_group"],
             "OpenIdConnectIssuerUrl": f"https://{name}.oidc.invalid",
+        },
+        answered_by="seed",
+    )
+
+
+def seeded_pcs_cluster(world: World, name: str, document: Mapping[str, Any]) -> Resource:
+    """A cluster of AWS PCS that no stack made: `version`, `subnet`, `security_groups`; optional `size` and `status`."""
+    identifier, now = world.new_id("pcs_", f"seeded {name}", 10), world.clock.now()
+    networking = {"SubnetIds": [document["subnet"]], "SecurityGroupIds": list(document["security_groups"])}
+    properties: Json = {
+        "Name": name,
+        "Size": document.get("size", "SMALL"),
+        "Scheduler": {"Type": "SLURM", "Version": document["version"]},
+        "Networking": networking,
+    }
+    return Resource(
+        type=Type.PCS_CLUSTER,
+        logical_id=name,
+        physical_id=world.arn("pcs", f"cluster/{identifier}"),
+        region=world.region,
+        properties=properties,
+        attributes={
+            "Id": identifier,
+            "Arn": world.arn("pcs", f"cluster/{identifier}"),
+            "Endpoints": endpoints(identifier, properties),
+        },
+        settings={
+            "Name": name,
+            "CreatedAt": now,
+            "ModifiedAt": now,
+            "ReadyAt": now,
+            "Status": document.get("status", "ACTIVE"),
         },
         answered_by="seed",
     )

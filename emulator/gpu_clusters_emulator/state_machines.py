@@ -17,7 +17,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from . import jsonata_states
@@ -78,6 +78,8 @@ def _jsonata_step(
     state: Json, data: Any, context: Json, variables: Json, execution: Execution, world: World
 ) -> tuple[str | None, Any]:
     """Run one state whose query language is JSONata."""
+    if state["Type"] == "Wait" and isinstance(state.get("Seconds"), int | float):
+        execution.seconds += float(state["Seconds"])
 
     def call(task: Json, sent: Any) -> Any:
         return retried(task, execution, lambda: _task(task["Resource"], sent, execution, world))
@@ -159,12 +161,15 @@ def _task(resource: str, payload: Json, execution: Execution, world: World) -> A
     service, action = integration.split(":")
     operation = action[:1].upper() + action[1:]
     execution.calls.append({"service": service, "operation": operation, "parameters": payload})
+    world.ahead = timedelta(seconds=execution.seconds)
     try:
         caller = Caller(role=execution.role, session=execution.name)
         answer = world.api(world, _BOTOCORE_NAMES.get(service, service), operation, payload, caller)
         return _limited(_plain(answer))
     except ApiError as error:
         raise StateError(_error_name(service, error.code), error.message) from error
+    finally:
+        world.ahead = timedelta()
 
 
 def _limited(data: Any) -> Any:

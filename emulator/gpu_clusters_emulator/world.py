@@ -15,6 +15,8 @@ from .clock import Clock, format_time, parse_time
 from .faults import ApiError
 from .reservations import Reservation, zone_name
 
+Json = dict[str, Any]
+
 IN_SERVICE = "InService"
 PENDING = "Pending:Wait"
 DEREGISTERING = "Terminating"
@@ -72,7 +74,13 @@ class Program:
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """The state of one Auto Scaling group that is not in its template."""
+    """The state of one group of instances that is not in its template.
+
+    Attributes:
+        given: What another service than Auto Scaling launches its instances by, in the properties of an Auto Scaling
+            group; None for an Auto Scaling group, which has them in its resource.
+        extra: Instances above the desired capacity, while an instance refresh launches first.
+    """
 
     name: str
     minimum: int
@@ -83,8 +91,9 @@ class Group:
     activities: list[dict[str, Any]] = field(default_factory=list)
     suspended: set[str] = field(default_factory=set)
     sizes: list[tuple[datetime, int, int, int]] = field(default_factory=list)
-    extra: int = 0  # instances above the desired capacity, while an instance refresh launches first
+    extra: int = 0
     tags: dict[str, str] = field(default_factory=dict)
+    given: Json | None = None
 
     @property
     def staying(self) -> list[Instance]:
@@ -116,9 +125,6 @@ class Group:
         self.activities.insert(0, activity)
 
 
-Json = dict[str, Any]
-
-
 class Type(StrEnum):
     """The resource types that the models know by name; the values are CloudFormation's."""
 
@@ -136,6 +142,8 @@ class Type(StrEnum):
     STATE_MACHINE = "AWS::StepFunctions::StateMachine"
     FILE_SYSTEM = "AWS::FSx::FileSystem"
     DATA_REPOSITORY = "AWS::FSx::DataRepositoryAssociation"
+    EFS = "AWS::EFS::FileSystem"
+    MOUNT_TARGET = "AWS::EFS::MountTarget"
     LOAD_BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
     LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
     LISTENER_RULE = "AWS::ElasticLoadBalancingV2::ListenerRule"
@@ -148,6 +156,13 @@ class Type(StrEnum):
     ADD_ON = "AWS::EKS::Addon"
     ACCESS_ENTRY = "AWS::EKS::AccessEntry"
     POD_IDENTITY = "AWS::EKS::PodIdentityAssociation"
+    PCS_CLUSTER = "AWS::PCS::Cluster"
+    PCS_NODE_GROUP = "AWS::PCS::ComputeNodeGroup"
+    PCS_QUEUE = "AWS::PCS::Queue"
+    DELIVERY = "AWS::Logs::Delivery"
+    DELIVERY_DESTINATION = "AWS::Logs::DeliveryDestination"
+    DELIVERY_SOURCE = "AWS::Logs::DeliverySource"
+    LOG_GROUP = "AWS::Logs::LogGroup"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,7 +178,7 @@ class Resource:
             there before.
         versions: Earlier and present `LaunchTemplateData`, oldest first; launch templates only.
         settings: What stays from an earlier template: attributes of a load balancer or target group, the Kubernetes
-            version of a node group.
+            version of a node group, the name and the state of what AWS PCS made.
         update_policy: The template's `UpdatePolicy`, where it has one.
         parts: Ids of what a service keeps behind it, by type: the launch template and the Auto Scaling group of a node
             group of EKS.
@@ -218,6 +233,16 @@ class Decision(Protocol):
     def __call__(self, question: Question, documents: Iterable[Json], /) -> bool: ...
 
 
+class ReadObject(Protocol):
+    """An object of Amazon S3, or one version of it; None if there is none."""
+
+    def __call__(self, bucket: str, key: str, version: str, /) -> bytes | None: ...
+
+
+def _no_object(_bucket: str, _key: str, _version: str, /) -> bytes | None:
+    return None
+
+
 def _no_api(_world: World, service: str, operation: str, _params: Json, _caller: Caller, /) -> Json:
     raise ApiError("NotEmulated", f"no model answers {service}:{operation}")
 
@@ -228,11 +253,16 @@ class World:
     Args:
         api: Answers the API calls of state machines.
         decide: Evaluates policies; without it, every role may do everything.
+        read_object: Reads the objects of buckets.
     """
 
-    def __init__(self, api: ApiCall = _no_api, decide: Decision | None = None) -> None:
+    def __init__(
+        self, api: ApiCall = _no_api, decide: Decision | None = None, read_object: ReadObject = _no_object
+    ) -> None:
         self.api = api
         self.decide = decide
+        self.read_object = read_object
+        self.ahead = timedelta()  # what the waits of the state machine that runs now would have taken
         self.sessions: dict[str, Caller] = {}
         self.denied: list[Json] = []
         self.failing_calls: list[Json] = []
@@ -420,11 +450,37 @@ class World:
         data: Json = template.versions[int(number) - 1]["LaunchTemplateData"]
         return data
 
+    def group_properties(self, name: str) -> Json:
+        """What the instances of a group are launched by; empty if there is no such group."""
+        group = self.groups.get(name)
+        given = group.given if group else None
+        return self.properties_of(Type.AUTO_SCALING_GROUP, name) if given is None else given
+
     def data_of_group(self, name: str) -> Json | None:
-        """The launch template data of an Auto Scaling group; None where there is no such group or template."""
-        group = self.find(Type.AUTO_SCALING_GROUP, name)
-        specification = template_specification(group.properties) if group else None
+        """The launch template data of a group; None where there is no such group or template."""
+        specification = template_specification(self.group_properties(name))
         return self.launch_template_data(specification) if specification else None
+
+    def auto_scaling_groups(self) -> dict[str, Group]:
+        """The groups of Auto Scaling by name, without those of other services."""
+        return {name: group for name, group in self.groups.items() if group.given is None}
+
+    def pcs_cluster(self, identifier: str) -> Resource | None:
+        """The cluster of AWS PCS with that id or name in the Region."""
+        for found in self.of_type(Type.PCS_CLUSTER):
+            names = (found.attributes["Id"], found.settings["Name"])
+            if found.region == self.region and identifier in names:
+                return found
+        return None
+
+    def pcs_parts(self, type_name: str, cluster: Resource) -> list[Resource]:
+        """The compute node groups or the queues of a cluster of AWS PCS."""
+        names = (cluster.attributes["Id"], cluster.settings["Name"])
+        return [
+            one
+            for one in self.of_type(type_name)
+            if one.region == cluster.region and one.properties["ClusterId"] in names
+        ]
 
 
 def template_specification(properties: Json) -> Json | None:

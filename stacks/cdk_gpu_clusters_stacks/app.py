@@ -16,7 +16,7 @@ import aws_cdk as cdk
 from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
-from cdk_gpu_clusters_stacks.data import ExistingLustre, LinkStack, LustreStack, data_stacks
+from cdk_gpu_clusters_stacks.data import MOUNTED, LinkStack, data_stacks
 from cdk_gpu_clusters_stacks.fleets import FleetStack, Site
 from cdk_gpu_clusters_stacks.network import FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
@@ -41,16 +41,50 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
     env = cdk.Environment(account=spec.account, region=spec.region)
     place = cluster_place(app, spec, env)
     site = Site(app, spec, place, data_stacks(app, spec, place, env), env)
-    if not ORCHESTRATORS[spec.orchestrator].joins_eks:
+    profile = ORCHESTRATORS[spec.orchestrator]
+    if profile.joins_eks:
+        _join_eks(site)
+    elif profile.joins_slurm:
+        _join_slurm(site)
+    else:
         _make_fleets(site, partial(_on_ec2, site))
-        return
+
+
+def _join_eks(site: Site) -> None:
+    """The cluster of Amazon EKS, its node groups and its software."""
     from cdk_gpu_clusters_stacks.eks import SoftwareStack, eks_cluster  # takes long to load
     from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
 
-    cluster = eks_cluster(app, spec, place, env)
+    cluster = eks_cluster(site.app, site.spec, site.place, site.env)
     _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster))
-    if spec.eks.software.apply:
+    if site.spec.eks.software.apply:
         SoftwareStack(site, cluster)
+
+
+def _join_slurm(site: Site) -> None:
+    """The Slurm cluster of AWS PCS, its compute node groups, queues and login nodes."""
+    from cdk_gpu_clusters_stacks.slurm import (  # takes long to load
+        ComputeNodeGroupStack,
+        LoginStack,
+        QueueStack,
+        slurm_cluster,
+    )
+
+    spec = site.spec.pcs
+    cluster = slurm_cluster(site.app, spec, name=site.spec.name, place=site.place, env=site.env)
+    fleets: dict[str, ComputeNodeGroupStack] = {}
+
+    def make(
+        fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None
+    ) -> ComputeNodeGroupStack:
+        fleets[fleet.name] = ComputeNodeGroupStack(site, fleet, cluster=cluster, fabric=fabric, capacity=capacity)
+        return fleets[fleet.name]
+
+    _make_fleets(site, make)
+    for name in spec.queues:
+        QueueStack(site, name, cluster=cluster, fleets=fleets)
+    if spec.login.nodes:
+        LoginStack(site, spec.login, cluster)
 
 
 class MakeFleet(Protocol):
@@ -114,7 +148,7 @@ class Fabrics:
             return
         for name in sorted(set(spec.mounts.values())):
             store, stack_name = site.stores[name], link_stack(site.spec.name, name, spec.fabric)
-            if stack_name not in self._links and isinstance(store, LustreStack | ExistingLustre):
+            if stack_name not in self._links and isinstance(store, MOUNTED):
                 self._links[stack_name] = LinkStack(site.app, stack_name, store=store, fabric=fabric, env=site.env)
             made.add_stack_dependency(self._links[stack_name])
 

@@ -13,18 +13,23 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters._object_access import grant_key, grant_objects
+from cdk_gpu_clusters.catalogue.homes import HomeService
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.node.storage import checkpoint_environment
 from cdk_gpu_clusters.rules.lustre import ReadCacheMode
 from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore, grant_sessions
+from cdk_gpu_clusters.storage.home_store import HomeStore
 from cdk_gpu_clusters.storage.lustre_store import LustreStore
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
+from cdk_gpu_clusters.storage.nfs_traffic import NfsTraffic
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack, import_subnet
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.data import (
     CheckpointOptions,
     CheckpointsSpec,
+    EfsOptions,
+    EfsSpec,
     ExistingCheckpointsOptions,
     ExistingCheckpointsSpec,
     ExistingLustreOptions,
@@ -32,6 +37,9 @@ from cdk_gpu_clusters_stacks.spec.data import (
     LustreOptions,
     LustreSpec,
     ObjectLockOptions,
+    OpenZfsOptions,
+    OpenZfsSpec,
+    home_options,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.stack_names import data_stack
@@ -88,7 +96,7 @@ class ReachedLustre:
 class LustreStack(DataStack):
     """One FSx for Lustre file system with its links to S3.
 
-    Nothing in its template depends on a fleet: the rules that let clients in stand in stacks of the clients.
+    Nothing in its template depends on a fleet: the rules that admit clients are in stacks of the clients.
     """
 
     def __init__(
@@ -179,6 +187,79 @@ class ExistingLustre:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedHomes:
+    """Home directories as the stack of their clients sees them."""
+
+    service: HomeService
+    dns_name: str
+    export_path: str
+    nfs_options: str
+    security_group_id: str
+
+    def allow_from(self, scope: Construct, construct_id: str, clients: ec2.ISecurityGroup) -> NfsTraffic:
+        """Define the rules between the servers and a group of clients, in the clients' stack."""
+        servers = ec2.SecurityGroup.from_security_group_id(
+            scope, f"{construct_id}Servers", self.security_group_id, mutable=False
+        )
+        return NfsTraffic(scope, construct_id, servers=servers, clients=clients, service=self.service)
+
+
+class HomeStack(DataStack):
+    """One file system for home directories.
+
+    Nothing in its template depends on a fleet: the rules that let clients in are in stacks of the clients.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        options: OpenZfsOptions | EfsOptions,
+        place: ClusterNetworkRef,
+        env: cdk.Environment,
+    ) -> None:
+        super().__init__(scope, construct_id, env=env)
+        subnet_id = options.subnet_id or place.subnet_ids(self)[0]
+        self.store = HomeStore(
+            self,
+            "Store",
+            vpc=place.vpc(self),
+            subnets=[import_subnet(self, "Subnet", subnet_id, place.availability_zone)],
+            storage=options.homes,
+            encryption_key=given_key(self, options.encryption_key_arn),
+            weekly_maintenance_start_time=options.weekly_maintenance_start_time
+            if isinstance(options, OpenZfsOptions)
+            else None,
+        )
+        publish(self, "FileSystemId", self.store.file_system_id, description="The file system")
+        publish(self, "DnsName", self.store.dns_name, description="Name to mount")
+        publish(
+            self,
+            "ServerGroupId",
+            self.store.security_group.security_group_id,
+            description="Security group of the servers",
+        )
+
+    def import_into(self, reader: cdk.Stack) -> ReachedHomes:
+        """The file system, for a stack that mounts it."""
+        return ReachedHomes(
+            service=self.store.service,
+            dns_name=read(reader, self, "DnsName"),
+            export_path=self.store.export_path,
+            nfs_options=self.store.nfs_options,
+            security_group_id=read(reader, self, "ServerGroupId"),
+        )
+
+
+#: File systems as the stack of their clients sees them.
+Reached = ReachedLustre | ReachedHomes
+#: Stores that nodes mount.
+MOUNTED = (LustreStack, ExistingLustre, HomeStack)
+MountedStore = LustreStack | ExistingLustre | HomeStack
+
+
 class LinkStack(cdk.Stack):
     """The rules between one file system and one EFA fabric, which several fleets may share.
 
@@ -190,7 +271,7 @@ class LinkStack(cdk.Stack):
         scope: Construct,
         construct_id: str,
         *,
-        store: LustreStack | ExistingLustre,
+        store: MountedStore,
         fabric: FabricStack,
         env: cdk.Environment,
     ) -> None:
@@ -235,7 +316,7 @@ class ReachedCheckpoints:
         return [self.bucket_name, *([] if self.express_bucket_name is None else [self.express_bucket_name])]
 
     def grant(self, reader: cdk.Stack, role: iam.IRole) -> None:
-        """Let a role read checkpoints below the prefix, and write them if it may; the permissions stand with the role.
+        """Let a role read checkpoints below the prefix, and write them if it may; the permissions are with the role.
 
         The policies of existing buckets cannot be changed from here: what they need is in an output.
         """
@@ -367,7 +448,7 @@ def _days(number: int | None) -> cdk.Duration | None:
     return None if number is None else cdk.Duration.days(number)
 
 
-Store = LustreStack | ExistingLustre | CheckpointStack | ExistingCheckpoints
+Store = MountedStore | CheckpointStack | ExistingCheckpoints
 
 
 def data_stacks(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, env: cdk.Environment) -> dict[str, Store]:
@@ -377,6 +458,8 @@ def data_stacks(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, env: 
         stack_name = data_stack(spec.name, name)
         if isinstance(store, LustreSpec):
             made[name] = LustreStack(app, stack_name, spec=store, place=place, env=env)
+        elif isinstance(store, OpenZfsSpec | EfsSpec) and (options := home_options(store)) is not None:
+            made[name] = HomeStack(app, stack_name, options=options, place=place, env=env)
         elif isinstance(store, CheckpointsSpec):
             made[name] = CheckpointStack(app, stack_name, options=store.checkpoints, env=env)
         elif isinstance(store, ExistingLustreSpec):

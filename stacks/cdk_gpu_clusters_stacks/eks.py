@@ -10,18 +10,18 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from cdk_gpu_clusters._object_access import grant_objects
-from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, SharedVolume
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
-from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, Store, weights_bucket
+from cdk_gpu_clusters_stacks.data import ExistingLustre, HomeStack, LustreStack, Store, weights_bucket
 from cdk_gpu_clusters_stacks.fleets import Site
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef
 from cdk_gpu_clusters_stacks.references import publish, read
-from cdk_gpu_clusters_stacks.spec.data import LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
@@ -161,11 +161,20 @@ class SoftwareStack(cdk.Stack):
                 software.apply(f"{name}-autoscaler", scalers)
 
 
-def _volumes(reader: cdk.Stack, spec: ClusterSpec, stores: Mapping[str, Store]) -> dict[str, LustreVolume]:
+def _volumes(reader: cdk.Stack, spec: ClusterSpec, stores: Mapping[str, Store]) -> dict[str, SharedVolume]:
     """The file systems as the deployment knows them."""
-    found = {}
+    found: dict[str, SharedVolume] = {}
     for name, store in stores.items():
-        if isinstance(store, LustreStack | ExistingLustre):
+        if isinstance(store, HomeStack):
+            homes, of = store.import_into(reader), spec.data[name]
+            found[name] = NfsVolume(
+                name=name,
+                dns_name=homes.dns_name,
+                export_path=homes.export_path,
+                options=homes.nfs_options,
+                storage_capacity_gib=of.openzfs.storage_capacity_gib if isinstance(of, OpenZfsSpec) else None,
+            )
+        elif isinstance(store, LustreStack | ExistingLustre):
             reached, written = store.import_into(reader), spec.data[name]
             found[name] = LustreVolume(
                 name=name,

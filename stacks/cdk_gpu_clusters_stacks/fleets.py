@@ -29,11 +29,11 @@ from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
 from cdk_gpu_clusters_stacks.data import (
+    MOUNTED,
     CheckpointStack,
     ExistingCheckpoints,
-    ExistingLustre,
-    LustreStack,
-    ReachedLustre,
+    MountedStore,
+    Reached,
     Store,
 )
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
@@ -79,7 +79,7 @@ class NodeOptions(TypedDict):
     root_volume: RootVolume
     mig: MigLayout | Sequence[MigLayout] | None
     fabric_manager_order: FabricManagerOrder
-    mounts: Mapping[str, ReachedLustre]
+    mounts: Mapping[str, Reached]
     read_only_mounts: Sequence[str]
     watch: NodeWatch
     alarms: AlarmSettings | None
@@ -95,6 +95,11 @@ class TrainingOptions(TypedDict):
     interface_policy: InterfacePolicy | None
     fabric: ec2.ISecurityGroup | None
     environment: Mapping[str, str]
+
+
+def mounted_stores(mounts: Mapping[str, str], stores: Mapping[str, Store]) -> dict[str, MountedStore]:
+    """The file systems of mounts, by mount point."""
+    return {point: store for point, name in mounts.items() if isinstance(store := stores[name], MOUNTED)}
 
 
 class NodesStack(cdk.Stack):
@@ -129,11 +134,7 @@ class NodesStack(cdk.Stack):
         )
         self._planned, self._place, self._capacity, self._fabric = fleet, site.place, capacity, fabric
         self.here = site.place.import_into(self)
-        mounted = {
-            point: store
-            for point, name in fleet.spec.mounts.items()
-            if isinstance(store := site.stores[name], LustreStack | ExistingLustre)
-        }
+        mounted = mounted_stores(fleet.spec.mounts, site.stores)
         self._file_systems = {store: store.import_into(self) for store in dict.fromkeys(mounted.values())}
         self._mounts = {point: self._file_systems[store] for point, store in mounted.items()}
         self._buckets = None
@@ -195,7 +196,8 @@ class NodesStack(cdk.Stack):
         volume = self._planned.spec.root_volume
         arn = volume.encryption_key_arn
         return RootVolume(
-            **volume.model_dump(exclude_none=True, exclude={"encryption_key_arn"}),
+            size_gib=self._planned.root_volume_gib,
+            **volume.model_dump(exclude_none=True, exclude={"encryption_key_arn", "size_gib"}),
             encryption_key=None if arn is None else kms.Key.from_key_arn(self, "RootVolumeKey", arn),
         )
 

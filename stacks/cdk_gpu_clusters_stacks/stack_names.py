@@ -43,6 +43,21 @@ def eks_stack(cluster: str) -> str:
     return f"{cluster}-eks"
 
 
+def slurm_stack(cluster: str) -> str:
+    """Name of the stack with the Slurm cluster of AWS PCS."""
+    return f"{cluster}-slurm"
+
+
+def login_stack(cluster: str) -> str:
+    """Name of the stack with the login nodes."""
+    return f"{cluster}-login"
+
+
+def queue_stack(cluster: str, queue: str) -> str:
+    """Name of the stack with a queue."""
+    return f"{cluster}-queue-{queue}"
+
+
 def software_stack(cluster: str) -> str:
     """Name of the stack that installs software in the cluster of Amazon EKS."""
     return f"{cluster}-software"

@@ -24,12 +24,11 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 import cdk_gpu_clusters
 from cdk_gpu_clusters import Capacity, EfaSecurityGroup, GpuFleet
 from cdk_gpu_clusters.testing import Emulator, InProcessEmulator
-from pages import COOKBOOK, PAGES, README, REPOSITORY, blocks, name_of
+from pages import REPOSITORY, run_by
 from stack_fixtures import Site
 
-#: README.md runs in test_wheel.py, the cookbook in test_examples_in_python.py, docs/testing.md in test_testing_page.py.
-ELSEWHERE = (README, COOKBOOK, REPOSITORY / "docs" / "testing.md")
-WITH_CODE = [page for page in PAGES if page not in ELSEWHERE and blocks(page, "python")]
+BLOCKS = run_by(__file__)
+WITH_CODE = list(dict.fromkeys(block.page for block in BLOCKS))
 CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/01234567-89ab-cdef-0123-456789abcdef"
 #: Name on a page -> what it stands for.
 GIVEN: dict[str, Callable[[Site], Any]] = {
@@ -71,9 +70,9 @@ def surroundings(code: str, site: Site) -> dict[str, Any]:
     return public | {name: make(site) for name, make in GIVEN.items() if name in used}
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_code_on_a_page_runs(page: Path, app_factory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "\n".join(blocks(page, "python"))
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_code_on_a_page_runs(page: str, app_factory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "\n".join(block.text for block in BLOCKS if block.page == page)
     site = Site(app_factory(outdir=str(tmp_path / "cdk.out")), None)
     names = surroundings(code, site)
     # A page that calls `cdk` means its reader's, in a folder with an app.
@@ -83,9 +82,9 @@ def test_code_on_a_page_runs(page: Path, app_factory: Any, tmp_path: Path, monke
     if "Emulator" in names:  # what it deploys must be there before
         GIVEN["fabric"](site)
         site.app.synth()
-    exec(compile(code, name_of(page), "exec"), names)  # noqa: S102
+    exec(compile(code, page, "exec"), names)  # noqa: S102
     site.app.synth()
 
 
 def test_there_are_such_pages() -> None:
-    assert {page.stem for page in WITH_CODE} >= {"emulator", "inference", "mig", "security", "storage"}
+    assert {Path(page).stem for page in WITH_CODE} >= {"emulator", "inference", "mig", "security", "storage"}

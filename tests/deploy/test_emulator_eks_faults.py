@@ -625,8 +625,8 @@ ENTRY_FAULTS = [
     (put("Type", "LINUX"), "'LINUX' is not one of STANDARD"),
     (put("Username", "system:admin"), "it can't start with system:"),
     (put("AccessPolicies.0.PolicyArn", "arn:aws:iam::aws:policy/AdministratorAccess"), "is not the ARN of an access policy of EKS"),
-    (put("AccessPolicies.0.AccessScope.Type", "namespace"), "namespaces stand with the scope namespace"),
-    (put("AccessPolicies.0.AccessScope.Namespaces", ["default"]), "namespaces stand with the scope namespace"),
+    (put("AccessPolicies.0.AccessScope.Type", "namespace"), "namespaces require the scope namespace"),
+    (put("AccessPolicies.0.AccessScope.Namespaces", ["default"]), "namespaces require the scope namespace"),
 ]  # fmt: skip
 
 

@@ -143,7 +143,7 @@ TEMPLATE_FAULTS: list[tuple[Callable[[], Json], Callable[[Json], None], str]] = 
     (reserved, drop(f"{DATA}.Placement"), "was made in the placement group 'rack'; the template names ''"),
     (reserved, put(f"{DATA}.Placement.GroupName", "gone"), "the placement group 'gone' does not exist"),
     (reserved, put(f"{DATA}.Placement.AvailabilityZone", "us-east-1b"), "is in us-east-1a, the template launches in us-east-1b"),
-    (reserved, put(f"{DATA}.CapacityReservationSpecification.CapacityReservationPreference", "none"), "preference none cannot stand beside a target"),
+    (reserved, put(f"{DATA}.CapacityReservationSpecification.CapacityReservationPreference", "none"), "preference none cannot be combined with a target"),
     (reserved, put(f"{DATA}.CapacityReservationSpecification.CapacityReservationTarget", {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:123456789012:group/gone"}), "group/gone' does not exist"),
     (block, drop(f"{DATA}.CapacityReservationSpecification"), "market type capacity-block needs the reservation"),
     (block, drop(f"{DATA}.InstanceMarketOptions"), "is a Capacity Block: the market type must be capacity-block"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.testing import InProcessEmulator, assert_fleet_size
-from pages import REPOSITORY, blocks
+from pages import REPOSITORY, run_by
 
 PAGE = REPOSITORY / "docs" / "testing.md"
 SHOWN = ("test_the_template_keeps_its_promises", "test_the_fleet_fills_and_drains_with_its_block")
@@ -15,9 +15,9 @@ SHOWN = ("test_the_template_keeps_its_promises", "test_the_fleet_fills_and_drain
 
 @pytest.fixture(scope="module")
 def shown() -> dict[str, Any]:
-    (code,) = blocks(PAGE, "python")
+    (code,) = run_by(__file__)
     names: dict[str, Any] = {"__name__": "shown"}
-    exec(code, names)  # noqa: S102
+    exec(code.text, names)  # noqa: S102
     assert {name for name in names if name.startswith("test_")} == set(SHOWN)
     return names
 

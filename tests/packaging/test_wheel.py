@@ -14,7 +14,7 @@ import pytest
 
 from cdk_gpu_clusters._version import REPOSITORY_URL, __version__
 from distributions import distributions_of
-from pages import README, blocks
+from pages import run_by
 
 if TYPE_CHECKING:
     from tests.packaging.conftest import CleanEnvironment
@@ -28,9 +28,9 @@ ROOTS = {
 }
 
 
-def example(language: str) -> str:
-    """The first block of that language in the README."""
-    return blocks(README, language)[0]
+def examples(language: str) -> list[str]:
+    """The blocks of that language in the README."""
+    return [block.text for block in run_by(__file__) if block.language == language]
 
 
 def types_in(assembly: Path) -> set[str]:
@@ -83,9 +83,8 @@ def test_clean_environment_lacks_the_repository(clean_environment: CleanEnvironm
 def test_readme_python_example_synthesizes(
     clean_environment: CleanEnvironment, tmp_path: Path, number: int, kind: str
 ) -> None:
-    examples = blocks(README, "python")
-    assert len(examples) == 2
-    (tmp_path / "app.py").write_text(examples[number], encoding="utf-8")
+    assert len(examples("python")) == 2
+    (tmp_path / "app.py").write_text(examples("python")[number], encoding="utf-8")
     cdk = REPOSITORY / ".tools" / "bin" / "cdk"
     done = clean_environment.run(cdk, "synth", "--quiet", "--app", "python app.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -94,7 +93,7 @@ def test_readme_python_example_synthesizes(
 
 @pytest.mark.validation
 def test_readme_cluster_file_synthesizes(clean_environment: CleanEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text(example("yaml"), encoding="utf-8")
+    (tmp_path / "cluster.yaml").write_text(examples("yaml")[0], encoding="utf-8")
     cdk = REPOSITORY / ".tools" / "bin" / "cdk"
     app = "python -m cdk_gpu_clusters_stacks"
     done = clean_environment.run(cdk, "synth", "--quiet", "--app", app, "-c", "cluster=cluster.yaml", cwd=tmp_path)
@@ -153,7 +152,7 @@ def test_the_command_runs_from_the_wheel_without_cdk(command_environment: CleanE
     }
     (tmp_path / "nodes.json").write_text(json.dumps({"Resources": {"Nodes": nodes}}), encoding="utf-8")
     (tmp_path / "clean.yaml").write_text("Resources: {}\n", encoding="utf-8")
-    (tmp_path / "cluster.yaml").write_text(example("yaml"), encoding="utf-8")
+    (tmp_path / "cluster.yaml").write_text(examples("yaml")[0], encoding="utf-8")
     command = command_environment.folder / "bin" / "gpu-clusters"
 
     found = command_environment.run(command, "lint", "nodes.json", "clean.yaml", cwd=tmp_path)

@@ -30,6 +30,7 @@ CLIENTS_GROUP = "sg-0123456789abcdef1"
 IMAGE = "ami-0123456789abcdef0"
 GPU_IMAGE = "ami-0123456789abcdef1"
 CPU_IMAGE = "ami-0123456789abcdef2"
+SLURM_IMAGE = "ami-0123456789abcdef3"
 KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/01234567-89ab-cdef-0123-456789abcdef"
 CERTIFICATE = f"arn:aws:acm:us-east-1:{ACCOUNT}:certificate/01234567-89ab-cdef-0123-456789abcdef"
 SECRET = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:hub-AbCdEf"
@@ -207,6 +208,36 @@ training:
     trainers: {{ instance_type: p5.48xlarge, nodes: 2, capacity: spot }}
 """
 
+#: A Slurm cluster made here.
+ON_PCS = f"""
+version: 1
+name: llama
+region: us-east-1
+orchestrator: pcs
+network: {{ availability_zone: us-east-1a }}
+pcs: {{ slurm_version: "26.05" }}
+training:
+  fleets:
+    trainers: {{ instance_type: p5.48xlarge, nodes: 2, capacity: spot, image: {{ id: {SLURM_IMAGE}, os: al2023 }} }}
+"""
+
+#: An existing Slurm cluster in an existing network.
+ON_EXISTING_PCS = f"""
+version: 1
+name: llama
+region: us-east-1
+orchestrator: pcs
+pcs:
+  existing: {{ cluster_id: pcs_abc1234567, slurm_version: "26.05", security_group_ids: [{CLIENTS_GROUP}] }}
+network:
+  vpc_id: {VPC}
+  subnet_ids: [{FLEET_SUBNET}]
+  availability_zone: us-east-1a
+training:
+  fleets:
+    trainers: {{ instance_type: p5.48xlarge, nodes: 2, capacity: spot, image: {{ id: {SLURM_IMAGE}, os: al2023 }} }}
+"""
+
 ADD_ONS = (*BEFORE_NODES, *AFTER_NODES)
 
 
@@ -308,7 +339,7 @@ def image(image_id: str, **changes: Any) -> dict[str, Any]:
     named = "Supported EC2 instances: G5, G6e, P4, P5, P6-B200. Release notes: https://docs.aws.amazon.com/"
     return {
         "ImageId": image_id,
-        "Name": "Deep Learning Base AMI",
+        "Name": "Deep Learning Base AMI" if image_id != SLURM_IMAGE else "aws-pcs-sample_ami-al2023-x86_64-slurm-26.05",
         "Description": "" if image_id == CPU_IMAGE else named,
         "State": "available",
         "OwnerId": "898082745236",
@@ -440,6 +471,31 @@ def eks_cluster(**changes: Any) -> Any:
             **changes,
         }
     }
+
+
+def pcs_cluster(**changes: Any) -> Any:
+    """The existing Slurm cluster."""
+    return {
+        "cluster": {
+            "name": "research",
+            "id": "pcs_abc1234567",
+            "arn": f"arn:aws:pcs:us-east-1:{ACCOUNT}:cluster/pcs_abc1234567",
+            "status": "ACTIVE",
+            "createdAt": NOW,
+            "modifiedAt": NOW,
+            "scheduler": {"type": "SLURM", "version": "26.05"},
+            "size": "SMALL",
+            "networking": {"subnetIds": [FLEET_SUBNET], "securityGroupIds": [CLIENTS_GROUP]},
+            **changes,
+        }
+    }
+
+
+def pcs_clusters(status: str) -> Any:
+    """The Slurm clusters of the account: one."""
+    found = pcs_cluster(status=status)["cluster"]
+    names = ("name", "id", "arn", "status", "createdAt", "modifiedAt")
+    return {"clusters": [{name: found[name] for name in names}]}
 
 
 def eks_versions(**status: str) -> Any:
@@ -618,6 +674,8 @@ def healthy() -> FakeAws:
             "eks.list_clusters": {"clusters": []},
             "eks.describe_cluster_versions": eks_versions(),
             "eks.describe_addon_versions": add_ons(*ADD_ONS),
+            "pcs.get_cluster": pcs_cluster(),
+            "pcs.list_clusters": pcs_clusters("ACTIVE"),
             "acm.describe_certificate": {
                 "Certificate": {
                     "DomainName": "chat.example.com",

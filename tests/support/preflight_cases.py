@@ -22,6 +22,8 @@ from preflight_account import (
     NEW,
     ON_EKS,
     ON_EXISTING_EKS,
+    ON_EXISTING_PCS,
+    ON_PCS,
     OVER_BLOCK,
     OWN_TAGS,
     RESERVATION,
@@ -36,6 +38,8 @@ from preflight_account import (
     images,
     later_block,
     limit,
+    pcs_cluster,
+    pcs_clusters,
     reservations,
     route_tables,
     self_rules,
@@ -110,6 +114,10 @@ def _versions(**status: str) -> dict[str, Any]:
 
 def _eks(**changes: Any) -> dict[str, Any]:
     return {"eks__describe_cluster": eks_cluster(**changes)}
+
+
+def _pcs(**changes: Any) -> dict[str, Any]:
+    return {"pcs__get_cluster": pcs_cluster(**changes)}
 
 
 def _ebs_key(policy: str) -> dict[str, Any]:
@@ -938,6 +946,45 @@ CASES = (
         "AWSServiceRoleForAmazonEKSNodegroup",
         "eks-nodegroup",
     ),
+    Case("GPU-PRE-147", ON_PCS, _NO_ROLE, "warn", "AWSServiceRoleForPCS does", "pcs.amazonaws.com"),
+    Case("GPU-PRE-181", ON_PCS, {"pcs__list_clusters": pcs_clusters("CREATING")}, "fail", "creates research", "ACTIVE"),
+    Case("GPU-PRE-182", ON_EXISTING_PCS, {"pcs__get_cluster": _MISSING}, "fail", "no cluster pcs_abc1234567", "Region"),
+    Case("GPU-PRE-182", ON_EXISTING_PCS, _pcs(status="UPDATING"), "warn", "is UPDATING", "wait"),
+    Case("GPU-PRE-182", ON_EXISTING_PCS, _pcs(status="SUSPENDED"), "fail", "is SUSPENDED", "resume"),
+    Case("GPU-PRE-183", ON_EXISTING_PCS, {"pcs__get_cluster": _MISSING}, "cannot tell", "no pcs_abc", "GPU-PRE-182"),
+    Case(
+        "GPU-PRE-183",
+        ON_EXISTING_PCS,
+        _pcs(scheduler={"type": "SLURM", "version": "25.11"}),
+        "fail",
+        "has Slurm 25.11, the file has 26.05",
+        'slurm_version: "25.11"',
+    ),
+    Case(
+        "GPU-PRE-183",
+        ON_EXISTING_PCS,
+        _pcs(networking={"subnetIds": [FLEET_SUBNET], "securityGroupIds": [SERVERS_GROUP]}),
+        "fail",
+        "do not reach its controller",
+        SERVERS_GROUP,
+    ),
+    Case(
+        "GPU-PRE-183",
+        ON_EXISTING_PCS.replace("nodes: 2", "nodes: 33"),
+        {},
+        "fail",
+        "for 32 nodes, and the fleets have up to 33",
+        "larger",
+    ),
+    Case(
+        "GPU-PRE-184",
+        ON_PCS,
+        {"ec2__describe_images": images(Name="aws-pcs-sample_ami-al2023-x86_64-slurm-25.11")},
+        "fail",
+        "has Slurm 25.11, the cluster has 26.05",
+        "Slurm 26.05",
+    ),
+    Case("GPU-PRE-184", ON_PCS, {"ec2__describe_images": images(Name="mine")}, "cannot tell", "does not say", "agent"),
     Case("GPU-PRE-161", ON_EKS, _versions(v1_35=""), "fail", "no Kubernetes 1.35", "one of 1.34"),
     Case("GPU-PRE-161", ON_EKS, _versions(v1_35="UNSUPPORTED"), "fail", "no Kubernetes 1.35", "1.34"),
     Case("GPU-PRE-161", ON_EKS, _versions(v1_35="EXTENDED_SUPPORT"), "warn", "costs more", "1.34"),

@@ -14,7 +14,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 
 import cdk_gpu_clusters
-from pages import COOKBOOK, blocks
+from pages import run_by
 
 REPOSITORY = Path(__file__).parents[2]
 #: Example -> what its one template holds besides other things.
@@ -58,14 +58,14 @@ def test_every_example_of_an_own_app_is_run() -> None:
 
 
 def test_what_the_cookbook_says_of_existing_things_runs(app_factory: Any) -> None:
-    (existing,) = blocks(COOKBOOK, "python")
+    (existing,) = run_by(__file__)
     names: dict[str, Any] = {
         **{name: getattr(cdk_gpu_clusters, name) for name in cdk_gpu_clusters.__all__},
         "app": app_factory(),
         "cdk": cdk,
         "ec2": ec2,
     }
-    exec(existing, names)  # noqa: S102
+    exec(existing.text, names)  # noqa: S102
     made = cdk_gpu_clusters.GpuFleet(
         names["stack"],
         "Trainers",

@@ -36,6 +36,10 @@ TOLD = {
     "AWS::ElasticLoadBalancingV2::TargetGroup",
     "AWS::FSx::DataRepositoryAssociation",
     "AWS::FSx::FileSystem",
+    "AWS::PCS::Cluster",
+    "AWS::PCS::ComputeNodeGroup",
+    "AWS::PCS::Queue",
+    "AWS::ResourceGroups::Group",
     "AWS::S3::Bucket",
     "AWS::S3Express::DirectoryBucket",
     "AWS::SNS::Topic",
@@ -46,7 +50,12 @@ TOLD = {
 SAID_AS = {"Custom::EC2CapacityReservation": "AWS::EC2::CapacityReservation"}
 
 #: Those of which tags are told, too: what nodes are launched from.
-OF_NODES = {"AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate", "AWS::EKS::Nodegroup"}
+OF_NODES = {
+    "AWS::AutoScaling::AutoScalingGroup",
+    "AWS::EC2::LaunchTemplate",
+    "AWS::EKS::Nodegroup",
+    "AWS::PCS::ComputeNodeGroup",
+}
 
 Templates = dict[str, dict[str, Any]]
 

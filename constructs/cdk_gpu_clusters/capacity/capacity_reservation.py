@@ -60,7 +60,7 @@ class InstanceMatchCriteria(str, Enum):
 class CapacityReservation(ClusterConstruct):
     """An On-Demand Capacity Reservation: instances of one type, in one zone, billed whether used or not.
 
-    Makes one `AWS::EC2::CapacityReservation` and an alarm for reserved instances that stand unused. A reservation for
+    Makes one `AWS::EC2::CapacityReservation` and an alarm for reserved instances that are unused. A reservation for
     nodes that exchange EFA traffic is made inside their cluster placement group: one made outside cannot be launched
     into it completely. CloudFormation cannot be relied on to make that one, so a function of AWS Lambda does, with the
     EC2 API (`docs/capacity.md`). Deleting the stack cancels the reservation: a retained one bills without end.
@@ -114,7 +114,7 @@ class CapacityReservation(ClusterConstruct):
             instance_match_criteria: `TARGETED` (default): only launches that name it; `OPEN`: any matching launch.
             placement_group: Cluster placement group to make it in; none if left out. A change replaces it.
             unused_alarm: Whether to define an alarm for unused instances.
-            unused_alarm_after: How long instances may stand unused before it fires, 5 minutes to 7 days; 1 hour if
+            unused_alarm_after: How long instances may be unused before it fires, 5 minutes to 7 days; 1 hour if
                 left out.
 
         Raises:
@@ -194,7 +194,7 @@ class CapacityReservation(ClusterConstruct):
         )
 
     def metric_available_instances(self) -> cloudwatch.Metric:
-        """Reserved instances that stand unused, and are paid for."""
+        """Reserved instances that are unused, and are paid for."""
         return self.metric("AvailableInstanceCount")
 
     def metric_used_instances(self) -> cloudwatch.Metric:

@@ -25,7 +25,7 @@ class ClusterPlacementGroup(ec2.PlacementGroup):
     made in it.
 
     Source: AWS EC2 user guide, "Placement groups"; CloudFormation schema of 2026-10-20 (Tags are create-only). Limits
-    stand in `cdk_gpu_clusters.rules.placement`.
+    are in `cdk_gpu_clusters.rules.placement`.
 
     Example:
         >>> group = ClusterPlacementGroup(stack, "Placement")

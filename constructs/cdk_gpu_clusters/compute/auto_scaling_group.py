@@ -41,7 +41,7 @@ class GroupParts:
         own_tags: Tags of the group alone.
         launch_template_id: Template of the nodes.
         launch_template_version: Its newest version.
-        subnet_ids: Where the nodes stand.
+        subnet_ids: Where the nodes are.
         minimum: Least nodes.
         maximum: Most nodes.
         segment: Types of capacity in the order in which they are used; without any the launch template decides.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
@@ -12,10 +12,10 @@ from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import Finding, raise_for
 from cdk_gpu_clusters.fleet.plan import FleetPlan
-from cdk_gpu_clusters.node.storage import LustreMount, check_read_only
+from cdk_gpu_clusters.node.storage import LustreMount, Mount, NfsMount, check_read_only
 
 
-class MountableFileSystem(Protocol):
+class LustreFileSystem(Protocol):
     """A file system of FSx for Lustre: a `LustreStore`, or CDK's own `aws_fsx.LustreFileSystem`."""
 
     @property
@@ -27,6 +27,30 @@ class MountableFileSystem(Protocol):
     def mount_name(self) -> str:
         """The file system's own word behind the name."""
         ...
+
+
+@runtime_checkable
+class NfsFileSystem(Protocol):
+    """A file system that speaks NFS: a `HomeStore`, or a class of yours with these properties."""
+
+    @property
+    def dns_name(self) -> str:
+        """Name to mount."""
+        ...
+
+    @property
+    def export_path(self) -> str:
+        """Directory of the file system that is mounted."""
+        ...
+
+    @property
+    def nfs_options(self) -> str:
+        """Options of mount(8), separated by commas."""
+        ...
+
+
+#: What nodes mount: FSx for Lustre, or NFS.
+MountableFileSystem: TypeAlias = LustreFileSystem | NfsFileSystem
 
 
 @runtime_checkable
@@ -47,9 +71,7 @@ class _KnowsClients(Protocol):
     ) -> list[Finding]: ...
 
 
-def lustre_mounts(
-    stores: Mapping[str, MountableFileSystem], read_only: Collection[str] = ()
-) -> tuple[LustreMount, ...]:
+def node_mounts(stores: Mapping[str, MountableFileSystem], read_only: Collection[str] = ()) -> tuple[Mount, ...]:
     """The mounts of a node, in the order given, with EFA if the file system has it.
 
     Args:
@@ -60,16 +82,25 @@ def lustre_mounts(
         ConfigError: GPU-MNT-006.
     """
     raise_for(check_read_only(read_only, stores))
-    return tuple(
-        LustreMount(
+    return tuple(_mount(point, store, is_read_only=point in read_only) for point, store in stores.items())
+
+
+def _mount(point: str, store: MountableFileSystem, *, is_read_only: bool) -> Mount:
+    if isinstance(store, NfsFileSystem):
+        return NfsMount(
             mount_point=point,
             dns_name=store.dns_name,
-            mount_name=store.mount_name,
-            # Only a `LustreStore` knows it of itself.
-            efa=bool(getattr(store, "efa", False)),
-            read_only=point in read_only,
+            export_path=store.export_path,
+            options=store.nfs_options,
+            read_only=is_read_only,
         )
-        for point, store in stores.items()
+    return LustreMount(
+        mount_point=point,
+        dns_name=store.dns_name,
+        mount_name=store.mount_name,
+        # Only a `LustreStore` knows it of itself.
+        efa=bool(getattr(store, "efa", False)),
+        read_only=is_read_only,
     )
 
 

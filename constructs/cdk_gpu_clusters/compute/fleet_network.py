@@ -19,7 +19,7 @@ class FleetSubnets:
     """The subnets of a fleet.
 
     Attributes:
-        subnets: Where the nodes stand.
+        subnets: Where the nodes are.
         is_public: Whether one of them is a public one.
         is_pending_lookup: Whether the CLI still has to look the network up; nothing is known until then.
     """

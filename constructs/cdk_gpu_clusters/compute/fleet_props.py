@@ -44,8 +44,8 @@ class NodeSoftwareProps(TypedDict, total=False):
         mig: How each GPU is split: one layout for all, or one per GPU. GPUs are not split if left out. Excludes EFA.
         fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it. Under
             AWS PCS always before: only then may the node reboot for it.
-        mounts: FSx for Lustre file systems by mount point, such as `{"/fsx": store}`. A `LustreStore` admits the
-            nodes of a fleet by itself. A node that cannot mount one fails its boot, with the reason logged.
+        mounts: File systems by mount point, such as `{"/fsx": store, "/home": homes}`. A `LustreStore` or a `HomeStore`
+            admits the nodes of a fleet by itself. A node that cannot mount one fails its boot, with the reason logged.
         read_only_mounts: Mount points of `mounts` at which the nodes only read, such as `["/data"]`.
         environment: Variables for every login and job on the node, such as NCCL settings, or those of
             `checkpoint_environment`. Pods and model servers have their own.

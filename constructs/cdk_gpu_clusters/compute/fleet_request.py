@@ -12,7 +12,7 @@ from constructs import Construct
 from cdk_gpu_clusters._cdk import ipv4_block_of, path_of, region_of, resolved_or_none, stack_of, zone_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
-from cdk_gpu_clusters.compute.fleet_mounts import lustre_mounts
+from cdk_gpu_clusters.compute.fleet_mounts import node_mounts
 from cdk_gpu_clusters.compute.fleet_network import FleetSubnets, select_subnets
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeUserDataProps
 from cdk_gpu_clusters.compute.node_image import NodeImage
@@ -153,7 +153,7 @@ def node_request(
         user_parts=tuple(options.get("user_data_parts", ())),
         files=tuple(options.get("node_files", ())),
         fabric_manager_order=options.get("fabric_manager_order", FabricManagerOrder.AFTER),
-        mounts=lustre_mounts(options.get("mounts") or {}, options.get("read_only_mounts", ())),
+        mounts=node_mounts(options.get("mounts") or {}, options.get("read_only_mounts", ())),
         scratch=options.get("scratch", True),
         watch=options.get("watch") or NodeWatch(),
         log_group_name=log_group_name,

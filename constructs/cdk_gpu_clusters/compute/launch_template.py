@@ -189,7 +189,7 @@ class GpuLaunchTemplate(ClusterConstruct):
 
     Makes one `AWS::EC2::LaunchTemplate`: the interface plan of the type, market options and reservation target from
     the capacity, IMDSv2 only, an encrypted root volume, detailed monitoring, and tags on the instance, its volumes and
-    its interfaces. Security groups stand on the interfaces and nowhere else.
+    its interfaces. Security groups are on the interfaces and nowhere else.
 
     Example:
         >>> fabric = EfaSecurityGroup(stack, "Fabric", vpc=vpc)
@@ -235,7 +235,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             construct_id: Id in the scope.
             instance_type: Type of the nodes, such as `p5.48xlarge`.
             capacity: How they are bought; on demand if left out.
-            orchestrator: Who launches them; decides which fields may stand in the template.
+            orchestrator: Who launches them; decides which fields may be in the template.
             interface_policy: Layout of the interfaces; the orchestrator's default if left out.
             efa: Whether to have EFA interfaces; accelerated types that have EFA use it if left out.
             fabric: Security group of all interfaces that lets the nodes exchange EFA traffic. Required with EFA.

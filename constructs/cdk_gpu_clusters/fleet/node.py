@@ -19,7 +19,8 @@ from cdk_gpu_clusters.node.settings import (
     gpu_facts,
 )
 from cdk_gpu_clusters.node.software import NodeFile
-from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings
+from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, Mount, ScratchSettings
+from cdk_gpu_clusters.node.users import UserDirectory
 from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
 
 _CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
@@ -45,13 +46,14 @@ class NodeRequest:
         slurm_version: Slurm's version under AWS PCS; None if unknown.
         inspection_seconds: How long a node is kept if it failed its boot and launches are suspended.
         metadata_users: Users who reach the instance metadata service beside root; `*` for all.
+        directory: LDAP directory of the node's users; None for none.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     user_parts: tuple[UserDataPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
     fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER
-    mounts: tuple[LustreMount, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     scratch: bool = True
     watch: NodeWatch = field(default_factory=NodeWatch)
     log_group_name: str | None = None
@@ -60,6 +62,7 @@ class NodeRequest:
     slurm_version: str | None = None
     inspection_seconds: int = 0
     metadata_users: tuple[str, ...] = ("*",)
+    directory: UserDirectory | None = None
 
 
 #: Nodes of a managed group that may be replaced in an hour after a failed first boot. This library's choice: enough for
@@ -76,7 +79,9 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
     """
     record, profile = plan.instance_type, plan.request.profile
     accelerator, config = record.accelerator, node.node_config
-    mounts = tuple(replace(mount, efa=mount.efa and plan.efa) for mount in node.mounts)
+    mounts = tuple(
+        replace(mount, efa=mount.efa and plan.efa) if isinstance(mount, LustreMount) else mount for mount in node.mounts
+    )
     has_scratch = node.scratch and plan.local_disks > 0
     # On EKS nodeadm makes one file system of the disks, which kubelet and containerd use.
     local_storage = "RAID0" if has_scratch else None
@@ -97,6 +102,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         watch=node.watch,
         runs_jobs=plan.runs_jobs,
         metadata_users=() if "*" in node.metadata_users else ("root", *node.metadata_users),
+        directory=node.directory,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         gpu_facts=gpu_facts(record),
@@ -113,7 +119,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
     )
 
 
-def lustre_efa(mounts: Sequence[LustreMount], instance_type: InstanceType, node_count: int) -> LustreEfa | None:
+def lustre_efa(mounts: Sequence[Mount], instance_type: InstanceType, node_count: int) -> LustreEfa | None:
     """How nodes mount over EFA; None if none of the mounts is of that kind.
 
     Args:
@@ -121,7 +127,7 @@ def lustre_efa(mounts: Sequence[LustreMount], instance_type: InstanceType, node_
         instance_type: Their type.
         node_count: How many there are at most.
     """
-    if not any(mount.efa for mount in mounts):
+    if not any(isinstance(mount, LustreMount) and mount.efa for mount in mounts):
         return None
     return LustreEfa(
         interface_count=lustre_efa_interfaces(instance_type, node_count),

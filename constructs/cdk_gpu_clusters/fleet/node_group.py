@@ -10,7 +10,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue.instances import has_topology
 from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters.fleet.plan import FleetPlan
-from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, planned_pool
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool, SharedVolume, planned_pool
 from cdk_gpu_clusters.node.kubernetes_node import NodeConfig, check_kubelet, check_labels
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint
 from cdk_gpu_clusters.rules.mig import MigStrategy, check_strategy
@@ -67,7 +67,7 @@ class NodeGroupRequest:
     rolls: bool = False
     update_strategy: UpdateStrategy | None = None
     repair: NodeRepair = field(default_factory=NodeRepair)
-    mounts: Mapping[str, LustreVolume] = field(default_factory=dict)
+    mounts: Mapping[str, SharedVolume] = field(default_factory=dict)
     hardware_group: str | None = None
 
 

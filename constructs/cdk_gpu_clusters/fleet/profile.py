@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem
 from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
+from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 
@@ -63,6 +64,7 @@ class OrchestratorProfile:
             a Capacity Block.
         added_user_data_bytes: What the orchestrator adds to the user data if it chooses the image.
         has_node_config: Whether nodeadm sets the node up, with its local disks.
+        root_volume_gib: Size of the root volume if nothing else is requested.
     """
 
     orchestrator: Orchestrator
@@ -79,6 +81,7 @@ class OrchestratorProfile:
     takes_instance_type: bool = True
     added_user_data_bytes: int = 0
     has_node_config: bool = False
+    root_volume_gib: int = DEFAULT_SIZE_GIB
 
     @property
     def has_hooks(self) -> bool:
@@ -94,6 +97,11 @@ class OrchestratorProfile:
     def joins_eks(self) -> bool:
         """Whether the nodes join a cluster of Amazon EKS, and work comes to them as pods."""
         return self.agent == "eks"
+
+    @property
+    def joins_slurm(self) -> bool:
+        """Whether the nodes join a cluster of AWS PCS, and work comes to them as jobs of Slurm."""
+        return self.group is GroupKind.COMPUTE_NODE_GROUP
 
     @property
     def has_node_group(self) -> bool:
@@ -135,6 +143,9 @@ PCS = OrchestratorProfile(
     takes_subnet=True,
     takes_spot=False,
     takes_instance_type=False,
+    # awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/docs/OPERATIONS.md: the 75 GiB of the image are too
+    # small for container images.
+    root_volume_gib=300,
 )
 
 PROFILES: Mapping[Orchestrator, OrchestratorProfile] = MappingProxyType(

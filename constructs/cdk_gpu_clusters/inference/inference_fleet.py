@@ -94,7 +94,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
     * A node takes requests only when all its servers answered their health checks.
     * A new template version replaces nodes one at a time (`UpdatePolicy.ROLLING`).
     * A node that leaves gets no new requests, and its running ones have `drain_timeout` to end.
-    * Up to 7 nodes in a zone stand on different hardware, a spread placement group.
+    * Up to 7 nodes in a zone are on different hardware, a spread placement group.
     * No EFA: nodes do not talk to each other. A model that needs several nodes is no case for this construct.
 
     Example:

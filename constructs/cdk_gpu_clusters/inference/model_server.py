@@ -162,7 +162,7 @@ class ModelServer:
         command: Arguments of the container in place of the image's own; empty for these.
         port: Port on which a server listens inside its container.
         health_path: Path that a server answers with a status of 200 to 299 when it can take requests.
-        environment: Plain variables; no secrets, for they stand in the user data.
+        environment: Plain variables; no secrets, because they are in the user data.
         secrets: Variables whose values the node fetches when a server starts.
         registry_login: Secret with `username` and `password` of the image's registry; ECR needs none.
         weights: Where the servers find the model; None if the image has it or the server loads it itself.

@@ -75,7 +75,7 @@ class ServerPod:
         command: Arguments of the container, in place of the image's own; empty for these.
         port: Port on which it listens.
         health_path: Path that it answers with a status of 200 to 299 when it can take requests.
-        environment: Plain variables; no secrets, for they stand in the manifest.
+        environment: Plain variables; no secrets, because they are in the manifest.
         secrets: Variables with the Secrets that hold their values.
         not_secret: Names of variables and options, and values, that only look like secrets.
         service_account: Service account of the pods, by which EKS Pod Identity gives them a role.

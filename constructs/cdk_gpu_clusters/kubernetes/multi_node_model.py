@@ -62,7 +62,7 @@ def multi_node_model(
 ) -> list[KubernetesObject]:
     """A LeaderWorkerSet of vLLM servers over several entire nodes each, and the Service of their leaders.
 
-    Behind the server's own arguments stand those by which vLLM splits the model: every layer over the GPUs of a node,
+    Behind the server's own arguments are those by which vLLM splits the model: every layer over the GPUs of a node,
     the layers over the nodes. A group restarts when one of its pods does; a new version takes the place of one
     group at a time.
 

@@ -36,6 +36,31 @@ class LustreVolume:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NfsVolume:
+    """An NFS file system, such as home directories, as pods mount it.
+
+    Attributes:
+        name: Name of the store; volume and claim are named after it.
+        dns_name: Name of its servers.
+        export_path: Directory of the file system that is mounted.
+        options: Options of mount(8), separated by commas.
+        storage_capacity_gib: Its size in GiB, None if it is unknown or elastic.
+        read_only: Whether pods only read.
+    """
+
+    name: str
+    dns_name: str
+    export_path: str
+    options: str = "nfsvers=4.2,hard"
+    storage_capacity_gib: int | None = None
+    read_only: bool = False
+
+
+#: A file system that pods mount.
+SharedVolume = LustreVolume | NfsVolume
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodePool:
     """A group of equal nodes in a cluster of Kubernetes; make one with `node_pool`.
 
@@ -62,7 +87,7 @@ class NodePool:
     mig_strategy: MigStrategy
     labels: Mapping[str, str]
     taints: tuple[NodeTaint, ...]
-    mounts: Mapping[str, LustreVolume] = field(default_factory=dict)
+    mounts: Mapping[str, SharedVolume] = field(default_factory=dict)
     network_topology: bool = True
     drained_percent: int = 100
     grace_period_seconds: int = 90
@@ -89,7 +114,7 @@ def node_pool(
     mig_strategy: MigStrategy | None = None,
     labels: Mapping[str, str] | None = None,
     taints: Sequence[NodeTaint] | None = None,
-    mounts: Mapping[str, LustreVolume] | None = None,
+    mounts: Mapping[str, SharedVolume] | None = None,
     network_topology: bool = True,
     max_unavailable: int = 1,
     grace_period_seconds: int = 90,
@@ -153,7 +178,7 @@ def planned_pool(
     mig_strategy: MigStrategy | None = None,
     labels: Mapping[str, str] | None = None,
     taints: Sequence[NodeTaint] | None = None,
-    mounts: Mapping[str, LustreVolume] | None = None,
+    mounts: Mapping[str, SharedVolume] | None = None,
     network_topology: bool = True,
     drained: int = 100,
     grace_period_seconds: int = 90,

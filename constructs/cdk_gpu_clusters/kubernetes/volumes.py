@@ -1,7 +1,9 @@
-"""Existing storage as volumes that pods mount: an FSx for Lustre file system, and a bucket of Amazon S3.
+"""Existing storage as volumes that pods mount: FSx for Lustre, NFS, and a bucket of Amazon S3.
 
 Sources: kubernetes-sigs/aws-fsx-csi-driver @ 5b22712 (v1.9.0), examples/kubernetes/static_provisioning and
-pkg/driver/node.go; awslabs/mountpoint-s3-csi-driver, docs/CONFIGURATION.md, "Static Provisioning" (read 2026-11-22).
+pkg/driver/node.go; awslabs/mountpoint-s3-csi-driver, docs/CONFIGURATION.md, "Static Provisioning" (read 2026-11-22);
+Kubernetes documentation, "Persistent Volumes", type nfs, which kubelet mounts itself: the AMIs of EKS have `mount.nfs`
+(awslabs/amazon-eks-ami @ 0030ac5, templates/al2023/provisioners/install-worker.sh).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, kubernetes_object
 from cdk_gpu_clusters.rules.model_servers import check_weights
 
@@ -57,12 +59,59 @@ def lustre_volume(volume: LustreVolume, *, namespace: str = DEFAULT_NAMESPACE) -
         access_mode="ReadWriteMany",
         volume_mode={"volumeMode": "Filesystem"},
         options=list(_OPTIONS),
-        csi={
-            "driver": _LUSTRE_DRIVER,
-            "volumeHandle": volume.file_system_id,
-            "volumeAttributes": {"dnsname": volume.dns_name, "mountname": volume.mount_name},
+        source={
+            "csi": {
+                "driver": _LUSTRE_DRIVER,
+                "volumeHandle": volume.file_system_id,
+                "volumeAttributes": {"dnsname": volume.dns_name, "mountname": volume.mount_name},
+            }
         },
     )
+
+
+def nfs_volume(volume: NfsVolume, *, namespace: str = DEFAULT_NAMESPACE) -> list[KubernetesObject]:
+    """The PersistentVolume and the claim of an NFS file system, for the pods of a namespace. It needs no driver.
+
+    The data stay when both are deleted: the volume is retained.
+
+    Args:
+        volume: The file system.
+        namespace: Namespace of the pods; each has a volume of its own.
+
+    Raises:
+        ConfigError: GPU-K8S-001.
+
+    Example:
+        >>> homes = NfsVolume(name="homes", dns_name="fs-0.fsx.us-east-1.amazonaws.com", export_path="/fsx")
+        >>> nfs_volume(homes)[0]["spec"]["nfs"]
+        {'server': 'fs-0.fsx.us-east-1.amazonaws.com', 'path': '/fsx'}
+    """
+    return _bound(
+        _volume_name(volume.name, namespace),
+        volume.name,
+        namespace,
+        # Kubernetes compares claim and volume by it, and nothing else; an elastic file system has no size.
+        size=f"{volume.storage_capacity_gib or 1}Gi",
+        access_mode="ReadWriteMany",
+        volume_mode={"volumeMode": "Filesystem"},
+        options=volume.options.split(","),
+        source={"nfs": {"server": volume.dns_name, "path": volume.export_path}},
+    )
+
+
+def shared_volume(volume: SharedVolume, *, namespace: str = DEFAULT_NAMESPACE) -> list[KubernetesObject]:
+    """The PersistentVolume and the claim of a file system of either kind.
+
+    Args:
+        volume: The file system.
+        namespace: Namespace of the pods.
+
+    Raises:
+        ConfigError: GPU-K8S-001.
+    """
+    if isinstance(volume, NfsVolume):
+        return nfs_volume(volume, namespace=namespace)
+    return lustre_volume(volume, namespace=namespace)
 
 
 def _volume_name(claim: str, namespace: str) -> str:
@@ -80,7 +129,7 @@ def _bound(
     access_mode: str,
     volume_mode: dict[str, str],
     options: list[str],
-    csi: dict[str, Any],
+    source: dict[str, Any],
 ) -> list[KubernetesObject]:
     """A volume of storage that exists, and the one claim that takes it."""
     volume = {
@@ -92,7 +141,7 @@ def _bound(
         # No other claim may take it.
         "claimRef": {"namespace": namespace, "name": claim},
         "mountOptions": options,
-        "csi": csi,
+        **source,
     }
     taken = {
         "accessModes": [access_mode],
@@ -108,7 +157,7 @@ def _bound(
 
 
 def volume_mount(
-    volume: LustreVolume, mount_path: str, *, sub_path: str = "", read_only: bool = False
+    volume: SharedVolume, mount_path: str, *, sub_path: str = "", read_only: bool = False
 ) -> dict[str, Any]:
     """How a container mounts a file system.
 
@@ -138,7 +187,7 @@ def volume_mount(
     return mount
 
 
-def claimed(volumes: Iterable[LustreVolume]) -> list[dict[str, Any]]:
+def claimed(volumes: Iterable[SharedVolume]) -> list[dict[str, Any]]:
     """The volumes of a pod that mounts file systems, each once."""
     return [
         {"name": name, "persistentVolumeClaim": {"claimName": name}}
@@ -169,7 +218,7 @@ def check_sub_path(sub_path: str, *, path: str = "sub_path") -> Iterator[Finding
         )
 
 
-def store_of(pool: NodePool, folder: str) -> tuple[str, LustreVolume] | None:
+def store_of(pool: NodePool, folder: str) -> tuple[str, SharedVolume] | None:
     """The mount point and the file system that a folder of a pod lies on, None if it lies on none."""
     for point, volume in pool.mounts.items():
         if PurePosixPath(folder).is_relative_to(point):
@@ -213,9 +262,11 @@ def s3_volume(name: str, s3_uri: str, *, namespace: str = DEFAULT_NAMESPACE) -> 
         access_mode="ReadOnlyMany",
         volume_mode={},
         options=["read-only", *inside],
-        csi={
-            "driver": _S3_DRIVER,
-            "volumeHandle": volume,
-            "volumeAttributes": {"bucketName": bucket},
+        source={
+            "csi": {
+                "driver": _S3_DRIVER,
+                "volumeHandle": volume,
+                "volumeAttributes": {"bucketName": bucket},
+            }
         },
     )

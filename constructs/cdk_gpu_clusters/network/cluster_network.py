@@ -251,7 +251,7 @@ class ClusterNetwork(ClusterConstruct):
         """Say that the cluster uses a feature, so that a closed network gets the endpoints for it.
 
         The ids of other endpoints stay as they are. With a NAT gateway no interface endpoint is made: its route leads
-        to every service; `network.endpoints.add_interface("ssm")` makes an endpoint all the same. The gateway endpoint
+        to every service; `network.endpoints.add_interface("ssm")` still makes an endpoint. The gateway endpoint
         of `NetworkFeature.S3_EXPRESS` is always made, since it costs less than a NAT gateway.
         """
         if NetworkFeature(feature) is NetworkFeature.S3_EXPRESS:

@@ -9,7 +9,7 @@ from aws_cdk import Fn
 
 from cdk_gpu_clusters._cdk import resolved_or_none
 from cdk_gpu_clusters.errors import Finding, define_rule
-from cdk_gpu_clusters.rules.zones import Zone, check_zone, read_zone
+from cdk_gpu_clusters.rules.zones import Zone, check_zone, is_local_zone, read_zone
 
 from .egress import NetworkEgress
 
@@ -20,12 +20,6 @@ NAT_ZONE = define_rule(
     "a NAT gateway is in a zone of the Region, in a network that has one",
     source="this library; whether a given Local Zone offers NAT gateways is unverified",
 )
-
-
-def is_local_zone(zone: str) -> bool:
-    """Whether a zone's name or id is one of a Local Zone; a token is not."""
-    found = _read(zone)
-    return found is not None and found.is_local
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +75,7 @@ def check_network_zones(
     ]
     if nat is not None and (egress is NetworkEgress.CLOSED or is_local_zone(nat)):
         closed = egress is NetworkEgress.CLOSED
-        cause = "a closed network has no NAT gateway" if closed else "a NAT gateway may not stand here"
+        cause = "a closed network has no NAT gateway" if closed else "a Local Zone cannot contain the NAT gateway"
         findings.append(
             NAT_ZONE.finding(
                 cause=cause,

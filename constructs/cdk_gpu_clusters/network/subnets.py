@@ -51,7 +51,7 @@ FLEET_PREFIX = define_rule(
 )
 CONTROL_ZONES = define_rule(
     "GPU-NET-143",
-    "control and load-balancer subnets stand in two to seven different zones of the Region",
+    "control and load-balancer subnets are in two to seven different zones of the Region",
     source="Application Load Balancers user guide and Amazon EKS user guide: subnets in at least two zones",
 )
 DOCKER_BRIDGE = define_rule(
@@ -212,7 +212,7 @@ def _check_control_zones(zones: Sequence[str]) -> list[Finding]:
     for zone in zones:
         slot = _zone_slot(zone)
         if slot is None:
-            fix = "name an Availability Zone of the Region: control subnets do not stand in Local Zones"
+            fix = "name an Availability Zone of the Region: control subnets cannot be in Local Zones"
             findings.append(wrong("this is not an Availability Zone", zone, fix))
         elif slot in owner:
             fix = "name each zone once, and all of them by name or all of them by id"

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.catalogue.nccl import nccl_variables
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.software import NodeFile, check_files
-from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings, check_storage
+from cdk_gpu_clusters.node.storage import LustreEfa, Mount, ScratchSettings, check_storage
 from cdk_gpu_clusters.node.users import UserDirectory, check_directory
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
 
@@ -170,8 +170,8 @@ class NodeWatch:
     Attributes:
         mode: Whether the watchdog acts, only reports what it would do, or is off.
         acts_from: The least severe fault that is repaired.
-        actions_per_hour: How many nodes of the fleet may be taken out for good within an hour. Further unhealthy nodes
-            keep their work, and only report it.
+        actions_per_hour: How many nodes of the fleet may be taken out permanently within an hour. Further unhealthy
+            nodes keep their work, and only report it.
         reboots_per_hour: How many of its nodes may be rebooted within an hour.
         resets_per_hour: How many of its nodes may have their GPUs reset within an hour.
         repair_wait_seconds: How long jobs may go on before a reboot ends them. A reset waits as long as they run.
@@ -283,7 +283,8 @@ class NodeSettings:
             reserve the number given here fails its boot.
         mig: How the GPUs are split, before anything uses them; None: they are not split. The node is ready only when
             it has all its MIG devices.
-        mounts: FSx for Lustre file systems that the node mounts; it is ready only when a test file was written to each.
+        mounts: File systems of FSx for Lustre and NFS that the node mounts; it is ready only when a test file was
+            written to each.
         lustre_efa: How it mounts those with `efa`; None if there are none.
         scratch: Its local disks as one file system, also in SCRATCH_DIR of every login session; None: unused.
         checkpoint_environment: Where jobs keep checkpoints, from `checkpoint_environment`, for every login session.
@@ -321,7 +322,7 @@ class NodeSettings:
     extra_environment: Mapping[str, str] = field(default_factory=dict)
     huge_pages: int | None = None
     mig: MigSettings | None = None
-    mounts: tuple[LustreMount, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     lustre_efa: LustreEfa | None = None
     scratch: ScratchSettings | None = None
     checkpoint_environment: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The file systems of a node: FSx for Lustre mounts, and scratch on its local disks."""
+"""The file systems of a node: FSx for Lustre and NFS mounts, and scratch on its local disks."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _SYSTEM_TREES = (
     "/tmp", "/usr", "/var", "/opt/amazon", "/opt/aws", "/opt/dlami", "/opt/nvidia",  # noqa: S108 - refused, not used
 )  # fmt: skip
 _SYSTEM_DIRECTORIES = ("/home", "/opt")
+#: Only NFS is mounted there: its unit keeps the home directories of the image, and lets nobody log in before.
+HOME_MOUNT_POINT = "/home"
 
 #: Where the local disks of a node are mounted.
 SCRATCH_MOUNT_POINT = "/scratch"
@@ -67,7 +69,7 @@ class LustreMount:
             mounts with ("Mounting from an Amazon EC2 instance", stored copy of 2026).
         efa: Whether data use EFA, which requires the settings of `LustreEfa`.
         read_only: Whether the nodes only read: the option `ro` of mount(8). It holds for every program of a node but
-            those of root, who can mount anew.
+            those of root, who can mount again.
 
     Example:
         >>> LustreMount(mount_point="/fsx", dns_name="fs-0.fsx.us-east-1.amazonaws.com", mount_name="abcd").options
@@ -86,6 +88,39 @@ class LustreMount:
         options = f"ro,{self.options}" if self.read_only else self.options
         words = (self.mount_point, self.dns_name, self.mount_name, options)
         return " ".join([*words, *(["efa"] if self.efa else [])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NfsMount:
+    """An NFS file system, such as home directories, and where a node mounts it.
+
+    Attributes:
+        mount_point: Absolute path on the node, known at synthesis. At `/home` the home directories of local users, such
+            as `ubuntu`, move to `/local/home` first, so that the mount hides none of them.
+        dns_name: DNS name of the servers; may be a CDK token, which is copied verbatim.
+        export_path: Directory of the file system that is mounted.
+        options: Options of mount(8), separated by commas.
+        read_only: Whether the nodes only read: the option `ro` of mount(8).
+
+    Example:
+        >>> NfsMount(mount_point="/home", dns_name="fs-0.fsx.us-east-1.amazonaws.com", export_path="/fsx").line()
+        '/home fs-0.fsx.us-east-1.amazonaws.com:/fsx nfsvers=4.2,hard'
+    """
+
+    mount_point: str
+    dns_name: str
+    export_path: str
+    options: str = "nfsvers=4.2,hard"
+    read_only: bool = False
+
+    def line(self) -> str:
+        """The mount as a line of `/etc/gpu-cluster/nfs-mounts`."""
+        options = f"ro,{self.options}" if self.read_only else self.options
+        return f"{self.mount_point} {self.dns_name}:{self.export_path} {options}"
+
+
+#: What a node mounts over the network.
+Mount = LustreMount | NfsMount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +194,7 @@ def checkpoint_environment(
 
 
 def check_storage(
-    mounts: Sequence[LustreMount],
+    mounts: Sequence[Mount],
     scratch: ScratchSettings | None = None,
     *,
     checkpoint_directory: str | None = None,
@@ -176,7 +211,11 @@ def check_storage(
         >>> [finding.id for finding in check_storage([bad])]
         ['GPU-MNT-001']
     """
-    points = {f"mounts[{mount.mount_point}]": mount.mount_point for mount in mounts}
+    points = {
+        f"mounts[{mount.mount_point}]": mount.mount_point
+        for mount in mounts
+        if not (isinstance(mount, NfsMount) and mount.mount_point == HOME_MOUNT_POINT)
+    }
     shared = [mount.mount_point for mount in mounts]
     writable = [mount.mount_point for mount in mounts if not mount.read_only]
     findings = [finding for path, point in points.items() for finding in _check_point(point, path)]
@@ -233,7 +272,10 @@ def _check_point(point: str, path: str) -> list[Finding]:
         return []
     return [
         MOUNT_POINT.finding(
-            cause=cause, got=point or "nothing", allowed="such as /fsx, /scratch or /mnt/data", path=path
+            cause=cause,
+            got=point or "nothing",
+            allowed="such as /fsx, /scratch or /mnt/data, and /home for a store of home directories",
+            path=path,
         )
     ]
 
@@ -251,15 +293,16 @@ def _check_overlap(points: Iterable[str]) -> list[Finding]:
     ]
 
 
-def _check_text(mount: LustreMount) -> list[Finding]:
+def _check_text(mount: Mount) -> list[Finding]:
     path = f"mounts[{mount.mount_point}]"
-    texts = {"dns_name": mount.dns_name, "mount_name": mount.mount_name, "options": mount.options}
+    texts = {"dns_name": mount.dns_name, "options": mount.options}
+    texts |= {"mount_name": mount.mount_name} if isinstance(mount, LustreMount) else {"export_path": mount.export_path}
     findings = [
         MOUNT_TEXT.finding(cause="this is not one word", got=repr(text), path=f"{path}.{name}")
         for name, text in texts.items()
         if not _WORD.fullmatch(text)
     ]
-    if "noatime" in mount.options.split(","):
+    if isinstance(mount, LustreMount) and "noatime" in mount.options.split(","):
         findings.append(
             ACCESS_TIME.finding(
                 cause="with noatime, files in use look cold and are released",

@@ -17,6 +17,7 @@ from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node.mig import default_mig_file, mig_files_command
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, nccl_environment
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject, early_files, inline_archive
+from cdk_gpu_clusters.node.storage import LustreMount, Mount, NfsMount
 from cdk_gpu_clusters.rules.secrets import check_secrets
 
 #: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
@@ -199,8 +200,10 @@ def _setting_files(settings: NodeSettings, software: SoftwareObject) -> dict[str
         files["/etc/nccl.conf"] = [source, *(f"{name}={value}" for name, value in nccl.items())]
     if session:
         files["/etc/profile.d/gpu-cluster.sh"] = [f"export {line}" for line in _assignments(session)]
-    if settings.mounts:
-        files["/etc/gpu-cluster/mounts"] = [mount.line() for mount in settings.mounts]
+    for kind, path in ((LustreMount, "/etc/gpu-cluster/mounts"), (NfsMount, "/etc/gpu-cluster/nfs-mounts")):
+        lines = [mount.line() for mount in settings.mounts if isinstance(mount, kind)]
+        if lines:
+            files[path] = lines
     if settings.huge_pages is not None:
         files["/etc/sysctl.d/99-gpu-cluster.conf"] = [f"vm.nr_hugepages = {settings.huge_pages}"]
     return files
@@ -218,7 +221,8 @@ def start_script(settings: NodeSettings) -> str:
     """
     early = ["gpu-metadata"] if settings.metadata_users else []
     early += ["gpu-scratch"] if settings.scratch is not None else []
-    early += ["gpu-lustre"] if settings.mounts else []
+    early += ["gpu-nfs"] if _count(settings, NfsMount) else []
+    early += ["gpu-lustre"] if _count(settings, LustreMount) else []
     units = [unit for unit in _UNITS if unit != _DRAIN or settings.watch_drain]
     units += [_JOBS] if settings.runs_jobs else []
     lines = [
@@ -268,10 +272,12 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         values |= settings.gpu_facts.environment()
     if settings.mig is not None:
         values["GPU_MIG_COUNT"] = settings.mig.device_count
+    if _count(settings, LustreMount):
+        values["GPU_MOUNTS"] = _count(settings, LustreMount)
+    if _count(settings, NfsMount):
+        values["GPU_NFS_MOUNTS"] = _count(settings, NfsMount)
     if settings.directory is not None:
         values |= settings.directory.environment()
-    if settings.mounts:
-        values["GPU_MOUNTS"] = len(settings.mounts)
     if settings.lustre_efa is not None:
         values |= settings.lustre_efa.environment()
     if settings.scratch is not None:
@@ -283,6 +289,11 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
 def _has_imex(settings: NodeSettings) -> bool:
     """Whether the prolog makes an IMEX domain for each job: on UltraServers, P6e (AWS PCS user guide)."""
     return settings.orchestrator in ("pcs", "slurm") and (settings.instance_family or "").startswith("p6e-")
+
+
+def _count(settings: NodeSettings, kind: type[Mount]) -> int:
+    """How many mounts of a kind the node has."""
+    return sum(isinstance(mount, kind) for mount in settings.mounts)
 
 
 def _device_count(settings: NodeSettings) -> int:

@@ -518,7 +518,7 @@ def check_unused_alarm(minutes: int) -> Iterator[Finding]:
     """Find a time for the unused-reservation alarm that CloudWatch would refuse.
 
     Args:
-        minutes: How long reserved instances may stand unused before it fires.
+        minutes: How long reserved instances may be unused before it fires.
     """
     if not 5 <= minutes <= 7 * 24 * 60:
         yield UNUSED_ALARM.finding(

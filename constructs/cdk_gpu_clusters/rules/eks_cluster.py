@@ -179,7 +179,7 @@ def check_control_plane_subnets(subnet_count: int, zones: Collection[str]) -> It
             got=", ".join(sorted(set(zones))) or f"{subnet_count} subnets",
             allowed="subnets in two or more zones",
             fix="choose subnets of two zones with vpc_subnets, such as the control subnets of ClusterNetwork; GPU "
-            "nodes may stand in one zone all the same",
+            "nodes may still be in one zone",
             path="vpc_subnets",
         )
 

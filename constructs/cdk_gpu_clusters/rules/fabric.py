@@ -50,7 +50,7 @@ def check_fabric(instance_types: Sequence[InstanceType | str]) -> Iterator[Findi
             Types without EFA take no part.
 
     Returns:
-        An error where P4d, P4de or DL1 stand beside other types, a warning where they stand together.
+        An error if P4d, P4de or DL1 share it with other types, a warning if they share it with each other.
 
     Raises:
         ConfigError: If a name is not known.

@@ -221,7 +221,7 @@ class AlarmSettings:
     """When a fleet raises its alarms, and whether it stops a launch loop.
 
     Attributes:
-        idle_minutes: How long all GPUs of all nodes stand idle before the alarm; None for no such alarm.
+        idle_minutes: How long all GPUs of all nodes are idle before the alarm; None for no such alarm.
         abandoned_launches_per_node: How many launches may be abandoned for each node that the group is short of; then
             launching is suspended.
         abandoned_within_minutes: Within which time. None: an hour, or as long as one more boot than that may take,

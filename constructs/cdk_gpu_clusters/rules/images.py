@@ -124,8 +124,8 @@ def check_image(instance_type: InstanceType | str, image: ImageParameter) -> Ite
         yield FAMILY_LIST_READ.finding(
             cause=f"no release note of this image was read, so that it serves {kind.family} is not confirmed",
             got=image.parameter,
-            allowed=_what_works(kind),
-            fix="try one node first, or use an image whose documentation lists the family",
+            allowed=_what_works(kind, image.purpose),
+            fix="try one node first",
             severity=Severity.INFO,
         )
     else:
@@ -248,14 +248,15 @@ def _check_software(kind: InstanceType, image: ImageParameter) -> list[Finding]:
     ]
 
 
-def _what_works(kind: InstanceType) -> str:
-    """Every documented image for the type, over all purposes."""
+def _what_works(kind: InstanceType, purpose: ImagePurpose | None = None) -> str:
+    """Every documented image for the type, of a purpose or of all."""
     accelerator = kind.accelerator.kind if kind.accelerator else None
     rows = [
         row
         for row in image_parameters()
         if (row.accelerator, row.architecture) == (accelerator, kind.architecture)
         and (accelerator is None or kind.family in (row.families or ()))
+        and purpose in (None, row.purpose)
     ]
     names = [f"{row.operating_system.value} {row.variant} ({row.purpose.value})" for row in rows]
     return ", ".join(names) or "an own image, given by its id"

@@ -110,7 +110,7 @@ def check_balancer_zones(zone_count: int) -> Iterator[Finding]:
             cause="the load balancer has subnets in too few Availability Zones",
             got=f"{zone_count}",
             allowed="2 or more",
-            fix="pass load_balancer_subnets with one subnet in each of two zones; the nodes may stand in one",
+            fix="pass load_balancer_subnets with one subnet in each of two zones; the nodes may be in one",
         )
 
 
@@ -119,7 +119,7 @@ def check_zones_of_nodes(node_zones: Iterable[str], balancer_zones: Iterable[str
 
     Args:
         node_zones: Zones of the nodes, by name or id.
-        balancer_zones: Zones of the load balancer's subnets, written alike.
+        balancer_zones: Zones of the load balancer's subnets, written in the same way.
 
     Example:
         >>> [finding.id for finding in check_zones_of_nodes(["us-east-1f"], ["us-east-1a", "us-east-1b"])]

@@ -62,12 +62,12 @@ def check_efa_request(instance_type: InstanceType, requested: bool | None) -> It
 def check_efa_unused(
     instance_type: InstanceType, *, efa: bool, placement: PlacementStrategy | None
 ) -> Iterator[Finding]:
-    """Find nodes that stand close together, and exchange their data over TCP all the same.
+    """Find nodes that are close together, and still exchange their data over TCP.
 
     Args:
         instance_type: The type of the nodes.
         efa: Whether they have EFA interfaces.
-        placement: Strategy of their placement group, None if they stand in none.
+        placement: Strategy of their placement group, None if they are in none.
     """
     has_it = instance_type.network.efa is not None and instance_type.accelerator is not None
     if not efa and has_it and placement is PlacementStrategy.CLUSTER:
@@ -230,8 +230,8 @@ class InterfacePlan:
         ena_gbps: IP bandwidth of the node in Gbps; None where no source gives it. EFA and IP traffic share
             the cards, so a node does not reach both numbers at once.
         ip_addresses_per_node: IPv4 addresses that one node takes from its subnet.
-        may_set_subnet: Whether a subnet may stand in the launch template.
-        may_set_instance_profile: Whether an instance profile may stand in the launch template.
+        may_set_subnet: Whether a subnet may be in the launch template.
+        may_set_instance_profile: Whether an instance profile may be in the launch template.
         may_have_public_ip: Whether EC2 can assign a public address at launch (with one interface only).
         basis: Where the layout comes from.
         findings: Warnings about the layout; errors are raised instead.
@@ -546,7 +546,7 @@ def _check_card(kind: InstanceType, card: NetworkCard, on_card: Sequence[Network
             cause=f"{where} carries more than one EFA interface",
             got=str(efa),
             allowed="1",
-            fix="keep one; a plain interface may stand beside it",
+            fix="keep one; you may add a plain interface",
         )
     if len(on_card) > card.max_interfaces:
         yield CARD_TOTAL.finding(

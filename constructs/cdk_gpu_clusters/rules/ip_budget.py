@@ -114,7 +114,7 @@ def nodes_that_fit(cidr: str, demand: IpDemand, *, taken: int = 0) -> int | None
 
 
 def check_ip_budget(cidr: str, demands: Sequence[IpDemand]) -> list[Finding]:
-    """Find a subnet that is too small for what is to stand in it.
+    """Find a subnet that is too small for the addresses that it needs.
 
     Args:
         cidr: The subnet's IPv4 CIDR block, a plain string.

@@ -191,7 +191,7 @@ def _advise(sizing: LustreSizing) -> Iterator[Finding]:
             cause="this file system could serve its clients over EFA, and it can never be switched on later",
             got="efa=False",
             allowed="efa=True or False",
-            fix="set efa=True if its clients have EFA and stand in its zone; worth it above 10 GB/s",
+            fix="set efa=True if its clients have EFA and are in its zone; worth it above 10 GB/s",
             severity=Severity.INFO,
         )
 

@@ -154,7 +154,7 @@ def _check_kernel(operating_system: str | None, kernel: str | None, *, efa: bool
 
 def _other_zone(zones: Collection[str], file_system_zone: str, *, efa: bool) -> Finding:
     return CLIENT_ZONE.finding(
-        cause="nodes that mount over EFA stand in another Availability Zone than the file system"
+        cause="nodes that mount over EFA are in another Availability Zone than the file system"
         if efa
         else "nodes mount a file system of another Availability Zone: slower, and charged by the gigabyte",
         got=", ".join(sorted(zones)),

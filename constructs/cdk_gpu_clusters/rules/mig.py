@@ -114,7 +114,7 @@ def media_conflict(profiles: Sequence[MigProfile]) -> str | None:
 
 
 def fits(gpu: MigGpu, profiles: Sequence[MigProfile]) -> bool:
-    """Whether the profiles can stand on one GPU together."""
+    """Whether the profiles can be on one GPU together."""
     return media_conflict(profiles) is None and place(gpu, creation_order(profiles)) is not None
 
 
@@ -623,7 +623,7 @@ class MigStrategy(StrEnum):
 
     Attributes:
         NONE: Unsplit GPUs, as `nvidia.com/gpu`.
-        SINGLE: Every slice of the node as `nvidia.com/gpu`; they are all alike.
+        SINGLE: Every slice of the node as `nvidia.com/gpu`; they are all identical.
         MIXED: Every slice under its own name, such as `nvidia.com/mig-1g.5gb`; unsplit GPUs as `nvidia.com/gpu`.
     """
 
@@ -667,7 +667,7 @@ def check_strategy(mig: MigPlan | None, requested: MigStrategy | None) -> Iterat
         )
     elif mig is not None and requested is MigStrategy.SINGLE and not _is_uniform(mig):
         yield SINGLE_NEEDS_ONE_PROFILE.finding(
-            cause="the slices of the node are not all alike",
+            cause="the slices of the node are not all identical",
             got=f"strategy single, with {mig.partition}",
             allowed="strategy mixed",
             fix="leave the strategy out, or give every GPU the same slices of one profile",

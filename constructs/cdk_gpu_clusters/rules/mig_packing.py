@@ -114,7 +114,7 @@ MOST_KINDS = 4
 TOO_MANY = define_rule(
     "GPU-MIG-013",
     f"a request for MIG instances has at most {MOST_INSTANCES} instances of {MOST_KINDS} kinds",
-    source="the exact search takes too long beyond it; equal parts of a larger list are packed alike",
+    source="the exact search takes too long beyond it; equal parts of a larger list are packed in the same way",
 )
 
 _Counts = tuple[int, ...]

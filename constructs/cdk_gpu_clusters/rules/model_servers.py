@@ -169,7 +169,7 @@ def check_command(command: Iterable[str]) -> list[Finding]:
 
 @check
 def check_variables(environment: Mapping[str, str], secrets: Iterable[str]) -> Iterator[Finding]:
-    """Find variables that a server would not get as they stand.
+    """Find variables that a server would not get as they are written.
 
     Args:
         environment: Plain variables; values may be tokens.

@@ -120,7 +120,7 @@ def check_efa_together(*, efa: bool, is_placed: bool, is_reserved: bool, node_co
 
     Args:
         efa: Whether the nodes have EFA.
-        is_placed: Whether they stand in a placement group.
+        is_placed: Whether they are in a placement group.
         is_reserved: Whether they are launched into a reservation, which lies where it lies.
         node_count: Maximum number of nodes; placement does not matter to a single one.
     """

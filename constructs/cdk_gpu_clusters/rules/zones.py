@@ -81,6 +81,20 @@ def read_zone(zone: str) -> Zone | None:
     )
 
 
+def is_local_zone(zone: str) -> bool:
+    """Whether a zone is known as a Local Zone.
+
+    Args:
+        zone: Its name or id.
+
+    Example:
+        >>> is_local_zone("us-east-1-dfw-2a"), is_local_zone("us-east-1a")
+        (True, False)
+    """
+    found = read_zone(zone)
+    return found is not None and found.is_local
+
+
 @check
 def check_zone(region: str | None, zone: str, instance_type: InstanceType | str | None = None) -> Iterator[Finding]:
     """Find what is wrong with a zone, with its Region, or with using the instance type there.

@@ -68,7 +68,7 @@ class DataRepositoryAssociation(ClusterConstruct):
     since two cannot link the same directory.
 
     A bucket made in the same app gets the policy that FSx needs, and so does its key. An imported bucket cannot be
-    changed from here: the exact statements stand in `required_bucket_policy` and `required_key_policy`, in an output
+    changed from here: the exact statements are in `required_bucket_policy` and `required_key_policy`, in an output
     of the stack, and in a note at synthesis.
 
     Attributes:

@@ -202,7 +202,7 @@ class LustreStore(ILustreStore):
             throughput_capacity_mb_per_s: Of Intelligent-Tiering: multiples of 4000 MB/s.
             read_cache: Read cache of Intelligent-Tiering, which requires it.
             read_cache_gib: Of Intelligent-Tiering with a USER_PROVISIONED cache.
-            efa: Whether clients mount over EFA; they stand in the same zone then. It can never be switched, so that
+            efa: Whether clients mount over EFA; they are in the same zone then. It can never be switched, so that
                 it is off unless you say so.
             metadata_iops: Metadata operations to provision; automatic if left out, where the class has that. They
                 can only grow.

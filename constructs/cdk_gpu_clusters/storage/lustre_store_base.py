@@ -247,7 +247,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
     def allow_clients(self, security_group: ec2.ISecurityGroup) -> None:
         """Let the members of a group mount the file system; nothing happens the second time.
 
-        The rules stand in the client group's stack, so that a stack with data never depends on one with nodes.
+        The rules are in the client group's stack, so that a stack with data never depends on one with nodes.
 
         Args:
             security_group: Group of the clients, made here or imported. With EFA an `EfaSecurityGroup`.
@@ -276,7 +276,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
         """Find what keeps nodes from mounting the file system, as far as it is known at synthesis.
 
         Args:
-            subnets: Where the nodes stand.
+            subnets: Where the nodes are.
             instance_type: Their type.
             operating_system: Such as `al2023`.
             kernel: Kernel of their image, such as `6.8`.

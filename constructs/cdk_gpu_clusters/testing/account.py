@@ -121,8 +121,8 @@ class EmulatedAccount(ABC):
     def resources(self, type_name: str | None = None) -> list[Json]:
         """Every resource of every stack, each with `answered_by`: `emulator` (the engine) or `model` (this library).
 
-        A cluster of EKS that was seeded is among them, answered by `seed`. What a service keeps behind a resource, such
-        as the Auto Scaling group of a node group of EKS, has no stack.
+        A cluster of EKS or AWS PCS that was seeded is among them, answered by `seed`. What a service keeps behind a
+        resource, such as the Auto Scaling group of a node group of EKS, has no stack.
         """
         found: list[Json] = self._control("GET", "resources")
         return [one for one in found if type_name in (None, one["type"])]

@@ -55,7 +55,7 @@ def _document(world: World, group: Group) -> Json:
 
 def describe_auto_scaling_groups(world: World, params: Json) -> Json:
     names = params.get("AutoScalingGroupNames")
-    groups = [group for name, group in world.groups.items() if not names or name in names]
+    groups = [group for name, group in world.auto_scaling_groups().items() if not names or name in names]
     return {"AutoScalingGroups": [_document(world, group) for group in groups]}
 
 
@@ -64,7 +64,7 @@ def describe_auto_scaling_instances(world: World, params: Json) -> Json:
     return {
         "AutoScalingInstances": [
             {"AutoScalingGroupName": group.name, **_instance(instance)}
-            for group in world.groups.values()
+            for group in world.auto_scaling_groups().values()
             for instance in group.instances
             if not wanted or instance.id in wanted
         ]
@@ -77,7 +77,7 @@ def describe_lifecycle_hooks(world: World, params: Json) -> Json:
 
 def describe_scaling_activities(world: World, params: Json) -> Json:
     name = params.get("AutoScalingGroupName")
-    groups = [group for group in world.groups.values() if name in (None, group.name)]
+    groups = [group for group in world.auto_scaling_groups().values() if name in (None, group.name)]
     return {"Activities": [activity for group in groups for activity in group.activities]}
 
 

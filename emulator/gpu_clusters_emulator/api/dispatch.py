@@ -14,9 +14,9 @@ from botocore import xform_name
 from .. import alarms
 from ..faults import ApiError
 from ..permissions import authorize
-from ..service_shapes import call_messages
+from ..service_shapes import call_messages, service_model
 from ..world import Caller, Json, World
-from . import autoscaling, ec2, eks, elbv2, fsx, resource_groups, ssm
+from . import autoscaling, ec2, eks, elbv2, fsx, pcs, resource_groups, ssm
 from .protocols import (
     as_input,
     as_result,
@@ -38,6 +38,7 @@ _MODULES: Mapping[str, ModuleType] = {
     "eks": eks,
     "elbv2": elbv2,
     "fsx": fsx,
+    "pcs": pcs,
     "resource-groups": resource_groups,
     "ssm": ssm,
 }
@@ -48,9 +49,10 @@ SIGNED_NAMES = {
     "eks": "eks",
     "elasticloadbalancing": "elbv2",
     "fsx": "fsx",
+    "pcs": "pcs",
     "ssm": "ssm",
 }
-_WITHOUT_ENGINE = ("fsx",)
+_WITHOUT_ENGINE = ("fsx", "pcs")
 _REST = ("eks",)
 
 
@@ -120,7 +122,7 @@ def answer(world: World, signed_name: str, request: Request, caller: Caller | No
         operation = operation_of(request.target)
         if _operation(service, operation) is None and service not in _WITHOUT_ENGINE:
             return None
-        kind = "application/x-amz-json-1.1"
+        kind = f"application/x-amz-json-{service_model(service).metadata['jsonVersion']}"
         return _answer_json(world, service, operation, json.loads(request.body or b"{}"), kind, caller)
     return _answer_query(world, service, dict(parse_qsl(request.body.decode(), keep_blank_values=True)), caller)
 

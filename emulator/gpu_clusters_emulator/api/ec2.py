@@ -8,7 +8,7 @@ from ..faults import ApiError
 from ..models.reservations import reservation_faults
 from ..permissions import private_address
 from ..reservations import Reservation
-from ..world import Instance, Json, Resource, Type, World, reservation_of
+from ..world import Group, Instance, Json, Resource, Type, World, reservation_of
 
 
 def _with_defaults(data: Json) -> Json:
@@ -62,7 +62,7 @@ def describe_launch_template_versions(world: World, params: Json) -> Json:
 
 
 def describe_instances(world: World, params: Json) -> Json:
-    """The instances of Auto Scaling groups, by id, group, reservation and state."""
+    """The instances of every group, by id, tag, reservation and state."""
     filters = {one["Name"]: set(one["Values"]) for one in params.get("Filters") or []}
     found: list[Json] = [
         {
@@ -71,21 +71,28 @@ def describe_instances(world: World, params: Json) -> Json:
             "Placement": {"AvailabilityZone": one.availability_zone},
             "State": {"Code": 16, "Name": "running"},
             "PrivateIpAddress": private_address(one.id),
-            "Tags": [{"Key": "aws:autoscaling:groupName", "Value": group.name}],
+            "Tags": [{"Key": key, "Value": value} for key, value in _tags(group).items()],
             **({"CapacityReservationId": one.reservation_id} if one.reservation_id else {}),
         }
         for group in world.groups.values()
         for one in group.instances
         if one.id in (params.get("InstanceIds") or [one.id])
-        and all(_facts(group.name, one).get(name) in wanted for name, wanted in filters.items())
+        and all(_facts(group, one).get(name) in wanted for name, wanted in filters.items())
     ]
     return {"Reservations": [{"ReservationId": f"r-{one['InstanceId'][2:]}", "Instances": [one]} for one in found]}
 
 
-def _facts(group: str, one: Instance) -> dict[str, str]:
+def _tags(group: Group) -> dict[str, str]:
+    """The tags that the service which launches an instance gives it."""
+    if group.given is None:
+        return {"aws:autoscaling:groupName": group.name}
+    return {one["Key"]: one["Value"] for one in group.given["Tags"]}
+
+
+def _facts(group: Group, one: Instance) -> dict[str, str]:
     """What instances can be filtered by."""
     return {
-        "tag:aws:autoscaling:groupName": group,
+        **{f"tag:{key}": value for key, value in _tags(group).items()},
         "capacity-reservation-id": one.reservation_id,
         "instance-id": one.id,
         "instance-state-name": "running",

@@ -1,7 +1,7 @@
 """EKS's description of clusters and of what belongs to them, and the calls that change a node group.
 
-Members are named as the API names them, with a small letter first; what CloudFormation and the API name alike is
-turned from one into the other.
+Members are named as the API names them, with a small letter first. Members that CloudFormation and the API name in the
+same way are turned from one into the other.
 """
 
 from __future__ import annotations

@@ -316,7 +316,7 @@ def _policy_faults(policy: Json, path: str) -> Iterator[Fault]:
         yield Fault("access-policy", message, f"{path}/PolicyArn")
     scope = policy["AccessScope"]
     if (scope["Type"] == "namespace") != bool(scope.get("Namespaces")):
-        message = f"namespaces stand with the scope namespace, and only there, got {scope}"
+        message = f"namespaces require the scope namespace, and only that one, got {scope}"
         yield Fault("access-scope", message, f"{path}/AccessScope")
 
 

@@ -12,8 +12,6 @@ the desired size of the node group is set to 0".
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator
 
@@ -33,6 +31,7 @@ from ..world import Json, Type, World
 from .auto_scaling import zone_faults
 from .eks_clusters import minor_of, missing_cluster_faults, role_faults
 from .evictions import eviction_faults
+from .launch_templates import is_mime_multipart
 from .networks import subnet_faults
 
 _REPAIR_PAIRS = ("MaxUnhealthyNodeThreshold", "MaxParallelNodesRepaired")
@@ -245,18 +244,9 @@ def _template_image_faults(properties: Json, data: Json) -> Iterator[Fault]:
         message = f"You cannot specify an AMI type other than CUSTOM when specifying an image id, got {kind}"
         yield Fault("node-template-image", message, "AmiType")
     is_merged = image is None and "BOTTLEROCKET" not in str(kind) and "WINDOWS" not in str(kind)
-    if is_merged and "UserData" in data and not _is_mime(data["UserData"]):
+    if is_merged and "UserData" in data and not is_mime_multipart(data["UserData"]):
         message = "Ec2LaunchTemplateInvalidConfiguration: User data was not in the MIME multipart format."
         yield Fault("node-template-user-data", message, "LaunchTemplate")
-
-
-def _is_mime(encoded: str) -> bool:
-    try:
-        text = base64.b64decode(encoded).decode(errors="replace")
-    except (binascii.Error, ValueError):
-        return False
-    head = text.partition("\n\n")[0].replace("\r", "").lower()
-    return "mime-version:" in head and "content-type: multipart/" in head
 
 
 def _purchase_faults(properties: Json, data: Json) -> Iterator[Fault]:

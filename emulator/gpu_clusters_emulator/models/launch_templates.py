@@ -63,6 +63,16 @@ def _user_data_faults(data: Json) -> Iterator[Fault]:
         yield Fault("user-data-size", message, path)
 
 
+def is_mime_multipart(encoded: str) -> bool:
+    """Whether user data, in base64, is a MIME message of several parts, as services need that add a part of theirs."""
+    try:
+        text = base64.b64decode(encoded).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        return False
+    head = text.partition("\n\n")[0].replace("\r", "").lower()
+    return "mime-version:" in head and "content-type: multipart/" in head
+
+
 # What EC2 refuses in the network interfaces of a launch template. Sources: EC2 user guide, "Maximize network
 # bandwidth on Amazon EC2 instances with multiple network cards"; eksctl-io/eksctl issue 7520 (device indexes); EC2
 # API, RunInstances ("If you specify a network interface, you must specify any security groups as part of the network
@@ -172,7 +182,7 @@ def _market_faults(data: Json, market: str, target: Json, specification: Json) -
     if market == "capacity-block" and (data.get("Placement", {}).keys() & {"GroupName", "GroupId"}):
         yield Fault("block-in-placement-group", "Capacity Blocks do not support placement groups", _PLACEMENT)
     if specification.get("CapacityReservationPreference") in ("none", "open") and target:
-        message = f"preference {specification['CapacityReservationPreference']} cannot stand beside a target"
+        message = f"preference {specification['CapacityReservationPreference']} cannot be combined with a target"
         yield Fault("preference-with-target", message, _SPECIFICATION)
 
 

@@ -17,6 +17,7 @@ from ..world import Json, Type, World
 # Types with network interfaces of their own, and their properties with subnets and security groups.
 _HOLDERS = (
     (Type.FILE_SYSTEM, "SubnetIds", "SecurityGroupIds"),
+    (Type.MOUNT_TARGET, "SubnetId", "SecurityGroups"),
     (Type.LOAD_BALANCER, "Subnets", "SecurityGroups"),
     ("AWS::EC2::VPCEndpoint", "SubnetIds", "SecurityGroupIds"),
     ("AWS::EC2::NatGateway", "SubnetId", ""),
@@ -24,7 +25,7 @@ _HOLDERS = (
 
 
 def subnet_faults(subnets: Iterable[str], world: World, path: str) -> Iterator[Fault]:
-    """Faults of subnets that something is to stand in."""
+    """Faults of the subnets of a resource."""
     for subnet in subnets:
         if world.zone_of_subnet(subnet) is None:
             yield Fault("subnet-missing", f"the subnet {subnet!r} does not exist", path)
@@ -106,7 +107,7 @@ def subnet_deletion_faults(physical_id: str, world: World) -> Iterator[Fault]:
     """Faults of deleting an `AWS::EC2::Subnet`."""
     holders = [holder for holder in _holders(world, 0) if physical_id in holder[1]]
     for group in world.groups.values():
-        subnets = world.properties_of(Type.AUTO_SCALING_GROUP, group.name).get("VPCZoneIdentifier", [])
+        subnets = world.group_properties(group.name).get("VPCZoneIdentifier", [])
         if group.instances and physical_id in subnets:
             holders.append((f"instances of {group.name}", []))
     yield from _in_use(f"subnet '{physical_id}'", holders)
@@ -128,9 +129,10 @@ def _holders(world: World, position: int) -> Iterator[tuple[str, list[str]]]:
         for resource in world.of_type(type_name):
             held = resource.properties.get(names[position], [])
             yield resource.physical_id, [held] if isinstance(held, str) else held
-    for cluster in world.of_type(Type.CLUSTER):
-        given = cluster.properties["ResourcesVpcConfig"]
-        yield cluster.physical_id, given.get(("SubnetIds", "SecurityGroupIds")[position], [])
+    for type_name, networking in ((Type.CLUSTER, "ResourcesVpcConfig"), (Type.PCS_CLUSTER, "Networking")):
+        for cluster in world.of_type(type_name):
+            given = cluster.properties[networking]
+            yield cluster.physical_id, given.get(("SubnetIds", "SecurityGroupIds")[position], [])
 
 
 def _in_use(what: str, holders: list[tuple[str, list[str]]]) -> Iterator[Fault]:

@@ -16,16 +16,36 @@ from . import (
     buckets,
     eks_clusters,
     eks_node_groups,
+    home_file_systems,
     launch_templates,
     load_balancing,
+    log_delivery,
     lustre,
     networks,
+    pcs_clusters,
+    pcs_node_groups,
     reservations,
 )
 
 Check = Callable[[Json, World], Iterator[Fault]]
 ChangeCheck = Callable[[str, Json, Json, World], Iterator[Fault]]
 DeletionCheck = Callable[[str, World], Iterator[Fault]]
+
+
+
+def _file_system_faults(properties: Json, world: World) -> Iterator[Fault]:
+    """Of the types of FSx that are emulated; of the others only the schema is checked."""
+    yield from lustre.file_system_faults(properties, world)
+    if home_file_systems.is_openzfs(properties):
+        yield from home_file_systems.openzfs_faults(properties, world)
+
+
+def _file_system_change_faults(physical_id: str, old: Json, new: Json, world: World) -> Iterator[Fault]:
+    if home_file_systems.is_openzfs(new):
+        yield from home_file_systems.openzfs_change_faults(old, new)
+    else:
+        yield from lustre.change_faults(physical_id, old, new, world)
+
 
 _CREATION: Mapping[str, Check] = {
     "AWS::AutoScaling::AutoScalingGroup": auto_scaling.group_faults,
@@ -40,6 +60,8 @@ _CREATION: Mapping[str, Check] = {
     "AWS::EC2::SecurityGroupIngress": networks.rule_faults,
     "AWS::EC2::Subnet": networks.subnet_range_faults,
     "AWS::EC2::VPC": networks.vpc_range_faults,
+    "AWS::EFS::FileSystem": home_file_systems.efs_faults,
+    "AWS::EFS::MountTarget": home_file_systems.mount_target_faults,
     "AWS::EKS::AccessEntry": eks_clusters.access_entry_faults,
     "AWS::EKS::Addon": eks_clusters.add_on_faults,
     "AWS::EKS::Cluster": eks_clusters.cluster_faults,
@@ -51,7 +73,13 @@ _CREATION: Mapping[str, Check] = {
     "AWS::ElasticLoadBalancingV2::TargetGroup": load_balancing.target_group_faults,
     "AWS::Events::Rule": automation.rule_faults,
     "AWS::FSx::DataRepositoryAssociation": lustre.data_repository_faults,
-    "AWS::FSx::FileSystem": lustre.file_system_faults,
+    "AWS::FSx::FileSystem": _file_system_faults,
+    "AWS::Logs::Delivery": log_delivery.delivery_faults,
+    "AWS::Logs::DeliveryDestination": log_delivery.destination_faults,
+    "AWS::Logs::DeliverySource": log_delivery.source_faults,
+    "AWS::PCS::Cluster": pcs_clusters.cluster_faults,
+    "AWS::PCS::ComputeNodeGroup": pcs_node_groups.compute_node_group_faults,
+    "AWS::PCS::Queue": pcs_clusters.queue_faults,
     "AWS::S3Express::BucketPolicy": buckets.directory_bucket_policy_faults,
     "AWS::S3Express::DirectoryBucket": buckets.directory_bucket_faults,
     "AWS::StepFunctions::StateMachine": automation.state_machine_faults,
@@ -67,6 +95,8 @@ _CALLS: Mapping[str, tuple[str, str]] = {
     "AWS::EKS::Cluster": ("eks", "CreateCluster"),
     "AWS::EKS::Nodegroup": ("eks", "CreateNodegroup"),
     "AWS::Events::Rule": ("events", "PutRule"),
+    "AWS::PCS::Cluster": ("pcs", "CreateCluster"),
+    "AWS::PCS::Queue": ("pcs", "CreateQueue"),
     "AWS::StepFunctions::StateMachine": ("stepfunctions", "CreateStateMachine"),
     "AWS::ElasticLoadBalancingV2::Listener": ("elbv2", "CreateListener"),
     "AWS::ElasticLoadBalancingV2::ListenerRule": ("elbv2", "CreateRule"),
@@ -78,16 +108,24 @@ _CALLS: Mapping[str, tuple[str, str]] = {
 _CHANGE: Mapping[str, ChangeCheck] = {
     "AWS::EKS::Cluster": eks_clusters.cluster_change_faults,
     "AWS::EKS::Nodegroup": eks_node_groups.node_group_change_faults,
-    "AWS::FSx::FileSystem": lustre.change_faults,
+    "AWS::FSx::FileSystem": _file_system_change_faults,
+    "AWS::Logs::DeliverySource": log_delivery.source_change_faults,
+    "AWS::PCS::Cluster": pcs_clusters.cluster_change_faults,
+    "AWS::PCS::ComputeNodeGroup": pcs_node_groups.compute_node_group_change_faults,
 }
 _DELETION: Mapping[str, tuple[DeletionCheck, ...]] = {
     "AWS::CertificateManager::Certificate": (load_balancing.certificate_deletion_faults,),
     "AWS::EC2::PlacementGroup": (reservations.placement_group_deletion_faults,),
     "AWS::EC2::SecurityGroup": (networks.security_group_deletion_faults, networks.group_deletion_faults),
     "AWS::EC2::Subnet": (networks.subnet_deletion_faults,),
+    "AWS::EFS::FileSystem": (home_file_systems.efs_deletion_faults,),
     "AWS::EKS::Cluster": (eks_clusters.cluster_deletion_faults,),
     "AWS::ElasticLoadBalancingV2::LoadBalancer": (load_balancing.load_balancer_deletion_faults,),
     "AWS::ElasticLoadBalancingV2::TargetGroup": (load_balancing.target_group_deletion_faults,),
+    "AWS::Logs::DeliveryDestination": (log_delivery.destination_deletion_faults,),
+    "AWS::Logs::DeliverySource": (log_delivery.source_deletion_faults,),
+    "AWS::PCS::Cluster": (pcs_clusters.cluster_deletion_faults,),
+    "AWS::PCS::ComputeNodeGroup": (pcs_node_groups.compute_node_group_deletion_faults,),
 }
 
 

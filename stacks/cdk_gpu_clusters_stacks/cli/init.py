@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -42,7 +43,7 @@ class _Init(TyperCommand):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Read the arguments, with the values that were left out."""
         words: list[str] = []
-        for word, following in zip(args, [*args[1:], "--"], strict=True):
+        for word, following in zip_longest(args, args[1:], fillvalue="--"):
             words.append(word)
             if word in _WITHOUT_VALUE and following.startswith("-"):
                 words.append(_WITHOUT_VALUE[word])

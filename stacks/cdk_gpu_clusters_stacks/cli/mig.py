@@ -144,7 +144,7 @@ def _packing_text(packing: MigPacking) -> Iterator[str]:
 
 
 def _gpu_lines(plan: MigPlan) -> Iterator[str]:
-    """One line for each run of GPUs that are split alike."""
+    """One line for each run of GPUs that are split in the same way."""
     begin = 0
     for index, gpu in enumerate(plan.gpus):
         after = plan.gpus[index + 1] if index + 1 < len(plan.gpus) else None

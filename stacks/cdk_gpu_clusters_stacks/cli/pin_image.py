@@ -47,9 +47,9 @@ def _context(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as fault:
-        output.refuse(f"pin-image: {file} cannot be read as JSON ({fault}); mend or move it first")
+        output.refuse(f"pin-image: {file} cannot be read as JSON ({fault}); correct or move it first")
     if not isinstance(context, dict):
-        output.refuse(f"pin-image: {file} holds no JSON object; mend or move it first")
+        output.refuse(f"pin-image: {file} holds no JSON object; correct or move it first")
     return context
 
 

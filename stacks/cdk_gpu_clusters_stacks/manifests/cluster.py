@@ -6,11 +6,18 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from cdk_gpu_clusters.catalogue.homes import nfs_export, nfs_options
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
-from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import document_text
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software
-from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import (
+    NEW_FILE_SYSTEMS,
+    ExistingLustreSpec,
+    LustreSpec,
+    OpenZfsSpec,
+    home_storage,
+)
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import data_stack
@@ -28,14 +35,23 @@ def variable(store: str, name: str) -> str:
 
 def store_stacks(spec: ClusterSpec) -> dict[str, str]:
     """The stacks of the file systems that are made here, by the store's name."""
-    return {name: data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)}
+    return {name: data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)}
 
 
-def volumes(spec: ClusterSpec) -> dict[str, LustreVolume]:
-    """The file systems of a cluster file by name; of one that is made here, variables stand for what is not known."""
-    found = {}
+def volumes(spec: ClusterSpec) -> dict[str, SharedVolume]:
+    """The file systems of a cluster file by name; of one that is made here, variables represent what is not known."""
+    found: dict[str, SharedVolume] = {}
     for name, store in spec.data.items():
-        if isinstance(store, ExistingLustreSpec):
+        homes = home_storage(store)
+        if homes is not None:
+            found[name] = NfsVolume(
+                name=name,
+                dns_name=f"${{{variable(name, DNS_NAME)}}}",
+                export_path=nfs_export(homes.service),
+                options=nfs_options(homes.service),
+                storage_capacity_gib=store.openzfs.storage_capacity_gib if isinstance(store, OpenZfsSpec) else None,
+            )
+        elif isinstance(store, ExistingLustreSpec):
             options = store.existing_lustre
             found[name] = LustreVolume(
                 name=name,
@@ -54,7 +70,7 @@ def volumes(spec: ClusterSpec) -> dict[str, LustreVolume]:
     return found
 
 
-def node_pools(spec: ClusterSpec, known: Mapping[str, LustreVolume]) -> dict[str, NodePool]:
+def node_pools(spec: ClusterSpec, known: Mapping[str, SharedVolume]) -> dict[str, NodePool]:
     """The fleets of a cluster file by name."""
     return {
         fleet.name: replace(

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, yaml_text
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
-from cdk_gpu_clusters.kubernetes.volumes import lustre_volume
+from cdk_gpu_clusters.kubernetes.volumes import shared_volume
 from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
 from cdk_gpu_clusters.rules.vllm import is_vllm
 from cdk_gpu_clusters_stacks.manifests.cluster import (
@@ -70,7 +70,7 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
     }
     mounted = {one.name: one for pool in pools.values() for one in pool.mounts.values()}
     for name, volume in mounted.items():
-        parts[f"cluster/volume-{name}"] = Manifest(objects=lustre_volume(volume))
+        parts[f"cluster/volume-{name}"] = Manifest(objects=shared_volume(volume))
     for name, fleet in spec.inference.fleets.items():
         for each, manifest in model_services(name, fleet, pools[name]).items():
             parts[f"services/{each}"] = manifest

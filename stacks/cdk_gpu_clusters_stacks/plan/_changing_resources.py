@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters_stacks.spec.changes import Resource
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, EfsSpec, LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec, LoadBalancerSpec
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
@@ -91,7 +91,7 @@ def _links(side: Side, other: Side) -> Mapping[str, object]:  # noqa: ARG001
     return {link.path: link for link in store.repositories} if isinstance(store, LustreSpec) else {}
 
 
-def _makes(store: type[LustreSpec | CheckpointsSpec]) -> Callable[[Side], bool]:
+def _makes(store: type[LustreSpec | OpenZfsSpec | EfsSpec | CheckpointsSpec]) -> Callable[[Side], bool]:
     return lambda side: isinstance(side.cluster.data.get(side.of), store)
 
 
@@ -201,6 +201,31 @@ def _follow_group_size(before: Side, after: Side) -> str:  # noqa: ARG001
     return "EKS launches or drains nodes to reach the new size; a deployment sets no size if something else sets it"
 
 
+def _has_own_queue(side: Side) -> bool:
+    return side.fleet is not None and side.fleet.has_compute_node_group and not side.cluster.pcs.queues
+
+
+def _follow_slurm(before: Side, after: Side) -> str:
+    old, new = before.cluster.pcs, after.cluster.pcs
+    if old.size != new.size:
+        return "nodes of the old cluster stay in it until their stacks are deployed: their groups are replaced"
+    if old.slurm_version != new.slurm_version:
+        return "running nodes keep their version of Slurm until the stacks of their fleets are deployed"
+    return ""
+
+
+def _follow_compute_nodes(before: Side, after: Side) -> str:
+    if before.fleet is None or after.fleet is None:
+        return ""
+    if _is_reconciled(after.fleet) and _keeps_size(after.fleet):
+        return "the next run of the state machine sets the size to what is paid for"
+    old, new = before.fleet.plan, after.fleet.plan
+    if new.maximum_nodes < old.maximum_nodes:
+        return f"nodes above {new.maximum_nodes:,} end; their jobs fail, and return to their queues"
+    more = new.minimum_nodes - old.minimum_nodes
+    return f"{more} more nodes are launched" if more > 0 else ""
+
+
 _OLD_STORE_STAYS = "the old one would stay, with its data, and nothing would use it (UpdateReplacePolicy: Retain)"
 _LEFT_BEHIND = "EC2 deletes a group only when it is empty, so it may be left behind"
 _NO_ROOM = (
@@ -301,6 +326,26 @@ _DATA = (
         source="rules GPU-LUS-030 to -033 and GPU-SPEC-024",
     ),
     Row(
+        Resource.OPENZFS,
+        "AWS::FSx::FileSystem",
+        exists=_makes(OpenZfsSpec),
+        updated="FSx changes the file system in place",
+        replaced="CloudFormation would make another, empty file system: refused",
+        data="the home directories stay, and clients keep them mounted",
+        data_replaced=_OLD_STORE_STAYS,
+        source="rules GPU-HOM-010 and GPU-SPEC-024",
+    ),
+    Row(
+        Resource.EFS,
+        "AWS::EFS::FileSystem",
+        exists=_makes(EfsSpec),
+        updated="EFS changes the file system in place",
+        replaced="CloudFormation would make another, empty file system: refused",
+        data="the home directories stay, and clients keep them mounted",
+        data_replaced=_OLD_STORE_STAYS,
+        source="rules GPU-HOM-010 and GPU-SPEC-024; " + _SCHEMA.format("AWS::EFS::FileSystem"),
+    ),
+    Row(
         Resource.S3_LINK,
         "AWS::FSx::DataRepositoryAssociation",
         items=_links,
@@ -347,7 +392,7 @@ _FABRIC = (
 _LINK = Row(
     Resource.LINK_RULES,
     "AWS::EC2::SecurityGroupIngress",
-    replaced="the rules between the fabric and the store's servers are made anew",
+    replaced="the rules between the fabric and the store's servers are made again",
     nodes="mounts may hang for the moment between",
 )
 _KUBERNETES = (
@@ -373,6 +418,56 @@ _KUBERNETES = (
         source="Amazon EKS user guide, customize managed nodes",
     ),
     Row(Resource.ADMINS, "AWS::EKS::AccessEntry", updated="access entries of administrators come and go"),
+)
+_PCS_API = "AWS PCS API, UpdateCluster; " + _SCHEMA.format("AWS::PCS::Cluster")
+_SLURM = (
+    _TAGS,
+    Row(
+        Resource.SLURM_CLUSTER,
+        "AWS::PCS::Cluster",
+        updated="the cluster changes in place; AWS PCS updates Slurm without ending jobs, and cannot go back",
+        replaced="another cluster is made, without the accounting records and jobs of the old one, which AWS PCS does "
+        "not delete before its node groups: make a cluster beside it, under another name, and move the jobs first",
+        nodes=_follow_slurm,
+        source=_PCS_API,
+    ),
+)
+_QUEUE = (
+    _TAGS,
+    Row(
+        Resource.QUEUE,
+        "AWS::PCS::Queue",
+        updated="the queue changes in place; jobs in it stay",
+        replaced="another queue is made, and the old one goes with the jobs that wait in it",
+        source="AWS PCS API, UpdateQueue; " + _SCHEMA.format("AWS::PCS::Queue"),
+    ),
+)
+_LOGIN = (
+    _TAGS,
+    Row(
+        Resource.LOGIN_TEMPLATE,
+        "AWS::EC2::LaunchTemplate",
+        updated="a new version of the template",
+        nodes="AWS PCS replaces each login node, and sessions on it end",
+        source='EC2 API, CreateLaunchTemplateVersion; AWS PCS user guide, "Updating an AWS PCS compute node group"',
+    ),
+    Row(
+        Resource.LOGIN_SECURITY_GROUP,
+        "AWS::EC2::SecurityGroup",
+        exists=lambda side: bool(side.cluster.pcs.login.ssh_cidrs),
+        updated="its rules change in place",
+        added="a group that lets these ranges reach SSH",
+        removed="nobody reaches SSH any more; sessions of Systems Manager go on",
+    ),
+    Row(
+        Resource.LOGIN_NODES,
+        "AWS::PCS::ComputeNodeGroup",
+        updated="the login nodes are replaced, and sessions on them end",
+        replaced="other login nodes are made, then the old ones go, with the sessions on them",
+        data="files on the root volumes of the login nodes go; what they mount stays",
+        source='AWS PCS user guide, "Updating an AWS PCS compute node group"; '
+        + _SCHEMA.format("AWS::PCS::ComputeNodeGroup"),
+    ),
 )
 _SOFTWARE = (
     _TAGS,
@@ -428,13 +523,47 @@ _FLEET = (
         source="EC2 API, CreateLaunchTemplateVersion; Amazon EKS user guide, customize managed nodes",
     ),
     Row(
+        Resource.PCS_TEMPLATE,
+        "AWS::EC2::LaunchTemplate",
+        exists=_fleet(lambda side: side.has_compute_node_group),
+        updated="a new version of the template",
+        joins="a template for the new nodes",
+        leaves="the template of the old nodes",
+        nodes="AWS PCS replaces each running node when its jobs have ended",
+        source='EC2 API, CreateLaunchTemplateVersion; AWS PCS user guide, "Updating an AWS PCS compute node group"',
+    ),
+    Row(
+        Resource.COMPUTE_NODE_GROUP,
+        "AWS::PCS::ComputeNodeGroup",
+        exists=_fleet(lambda side: side.has_compute_node_group),
+        updated="the compute node group changes in place",
+        replaced="another compute node group is made, and the old one goes with its nodes: AWS PCS changes neither "
+        "instance type nor cluster of a group",
+        joins="nodes are a compute node group of the Slurm cluster; jobs come by its queue",
+        leaves="the compute node group goes with its nodes; running jobs fail, and return to their queues",
+        nodes=_follow_compute_nodes,
+        nodes_leave=_NO_ROOM,
+        source="AWS PCS API, UpdateComputeNodeGroup; " + _SCHEMA.format("AWS::PCS::ComputeNodeGroup"),
+    ),
+    Row(
+        Resource.FLEET_QUEUE,
+        "AWS::PCS::Queue",
+        exists=_has_own_queue,
+        replaced="another queue is made, and the old one goes with the jobs that wait in it",
+        added="a queue of the fleet's name is made",
+        removed="the queue of the fleet's name goes, with the jobs that wait in it: queues are those of pcs.queues",
+        joins="jobs come by a queue of the fleet's name",
+        leaves="the queue goes, with the jobs that wait in it",
+        source=_SCHEMA.format("AWS::PCS::Queue"),
+    ),
+    Row(
         Resource.AUTO_SCALING_GROUP,
         "AWS::AutoScaling::AutoScalingGroup",
         exists=_fleet(lambda side: side.has_scaling_group),
         updated="the group changes in place",
         joins="nodes are an Auto Scaling group; a lifecycle hook holds each back until it is ready",
-        leaves="the Auto Scaling group goes, with its lifecycle hooks: EKS makes a group of its own for the node "
-        "group, and a node that is not ready does not start kubelet",
+        leaves="the Auto Scaling group goes, with its lifecycle hooks: a node that is not ready starts neither kubelet "
+        "nor slurmd",
         nodes=_follow_size,
         nodes_leave=_NO_ROOM,
         source="EC2 Auto Scaling API, UpdateAutoScalingGroup",
@@ -488,6 +617,23 @@ _FLEET = (
         removed="nothing sizes the group when a block is delivered any more",
     ),
     Row(
+        Resource.BLOCK_FOLLOWER,
+        "AWS::StepFunctions::StateMachine",
+        exists=_fleet(lambda side: side.has_compute_node_group and _is_reconciled(side) and _keeps_size(side)),
+        updated="what sizes the group follows the new capacity, start, end or size",
+        added="the group is sized to its capacity from now on",
+        removed="nothing sizes the group to its capacity any more",
+    ),
+    Row(
+        Resource.RESERVATION_GROUP,
+        "AWS::ResourceGroups::Group",
+        exists=_fleet(lambda side: side.puts_reservation_into_group),
+        updated="the resource group has the other reservation",
+        added="a resource group for the reservation, by which AWS PCS takes it",
+        removed="the resource group goes; the reservation stays",
+        source='AWS PCS user guide, "Overview of launch templates in AWS PCS"',
+    ),
+    Row(
         Resource.BLOCK_GROUP,
         "AWS::ResourceGroups::Group",
         exists=_fleet(_has_several_blocks),
@@ -497,7 +643,7 @@ _FLEET = (
     Row(
         Resource.FLEET_SECURITY_GROUP,
         "AWS::EC2::SecurityGroup",
-        exists=_fleet(lambda side: side.plan.fabric is None),
+        exists=_fleet(lambda side: side.plan.fabric is None and not side.has_compute_node_group),
         replaced="another group is made in the other VPC",
         added="the fleet gets a security group of its own",
         removed="the fleet's own security group goes, once no node uses it",
@@ -602,6 +748,9 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "link": (_LINK,),
     "kubernetes": _KUBERNETES,
     "software": _SOFTWARE,
+    "slurm": _SLURM,
+    "queue": _QUEUE,
+    "login": _LOGIN,
     "capacity": _CAPACITY,
     "fleet": _FLEET,
     "inference": _FLEET,

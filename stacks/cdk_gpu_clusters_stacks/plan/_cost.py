@@ -8,6 +8,7 @@ from decimal import Decimal
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
+from cdk_gpu_clusters.rules.homes import HomeStorage, OpenZfsHomes
 from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
@@ -17,7 +18,9 @@ from .model import (
     FleetCost,
     FleetReport,
     KubernetesPlan,
+    LoginNodesPlan,
     PriceUsed,
+    SlurmPlan,
     StoreCost,
     StorePlan,
     SystemNodesPlan,
@@ -132,22 +135,37 @@ def store_cost(sizing: LustreSizing, region: str) -> StoreCost:
     )
 
 
+def home_cost(storage: HomeStorage | None) -> StoreCost | None:
+    """What the storage of home directories costs: unknown, as the catalogue has no price of it."""
+    if storage is None:
+        return None
+    name = "FSx for OpenZFS" if isinstance(storage, OpenZfsHomes) else "EFS"
+    names = ("usd_per_month", "usd_per_hour", "usd_per_day")
+    return StoreCost(prices=(), unknown=dict.fromkeys(names, f"no source gives the price of {name}"))
+
+
+_NO_PRICE = "the catalogue has no price of it"
+
+
 def cluster_cost(
     fleets: Sequence[FleetReport],
     stores: Sequence[StorePlan],
     kubernetes: KubernetesPlan | None = None,
+    slurm: SlurmPlan | None = None,
     *,
     is_new_network: bool,
 ) -> ClusterCost:
     """All that has a price, together."""
     hourly, includes, missing = [], [], {}
-    for name, usd, why in _by_the_hour(fleets, stores, kubernetes):
+    for name, usd, why in _by_the_hour(fleets, stores, kubernetes, slurm):
         if usd is None:
             missing[name] = why
         else:
             hourly.append(usd)
             includes.append(name)
     missing |= _never_counted(fleets, stores, is_new_network=is_new_network)
+    if slurm is not None and slurm.stack_name is not None:
+        missing["AWS PCS: controller, nodes under management, accounting"] = _NO_PRICE
     total = _sum(hourly)
     return ClusterCost(
         usd_per_hour=total,
@@ -159,18 +177,23 @@ def cluster_cost(
 
 
 def _by_the_hour(
-    fleets: Sequence[FleetReport], stores: Sequence[StorePlan], cluster: KubernetesPlan | None
+    fleets: Sequence[FleetReport],
+    stores: Sequence[StorePlan],
+    cluster: KubernetesPlan | None,
+    slurm: SlurmPlan | None,
 ) -> Iterator[tuple[str, UsdRange | None, str]]:
     """What bills by the hour: its name, what it costs, and why that is unknown."""
     for fleet in fleets:
         hour = fleet.cost.usd_per_hour
         most = ", at most" if hour is not None and fleet.cost.is_ceiling else ""
         yield f"fleet {fleet.name}{most}", hour, fleet.cost.unknown.get("usd_per_hour", "")
-    found: list[tuple[str, StoreCost | KubernetesPlan | SystemNodesPlan]] = [
+    found: list[tuple[str, StoreCost | KubernetesPlan | SystemNodesPlan | LoginNodesPlan]] = [
         (f"store {store.name}", store.cost) for store in stores if store.cost is not None
     ]
     if cluster is not None and cluster.system_nodes is not None:  # made here
         found += [("control plane, in standard support", cluster), ("system nodes", cluster.system_nodes)]
+    if slurm is not None and slurm.login is not None:
+        found.append(("login nodes", slurm.login))
     for name, cost in found:
         usd = cost.usd_per_hour
         yield name, None if usd is None else UsdRange(usd, usd), cost.unknown.get("usd_per_hour", "")
@@ -180,14 +203,13 @@ def _never_counted(
     fleets: Sequence[FleetReport], stores: Sequence[StorePlan], *, is_new_network: bool
 ) -> dict[str, str]:
     """What costs money besides, and has no price in the catalogue."""
-    no_price = "the catalogue has no price of it"
-    missing = {"root volumes": no_price}
+    missing = {"root volumes": _NO_PRICE}
     if any(fleet.load_balancer for fleet in fleets):
-        missing["load balancers"] = no_price
+        missing["load balancers"] = _NO_PRICE
     if any(store.checkpoints is not None for store in stores):
         missing["objects in S3"] = "by what is stored, which the file does not say"
     if is_new_network:
-        missing["network: endpoints or NAT gateway, flow logs"] = no_price
+        missing["network: endpoints or NAT gateway, flow logs"] = _NO_PRICE
     return {**missing, "data transfer, metrics and logs": "by use, which the file does not say"}
 
 

@@ -23,6 +23,7 @@ from ._cost import fleet_cost, hours_of_terms
 from ._kubernetes import report_node_group
 from ._network import balancer_subnet_keys, node_subnet_keys
 from ._node import device_count, report_node
+from ._slurm import report_compute_node_group
 from .model import (
     BlockPlan,
     CapacityPlan,
@@ -77,11 +78,12 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
         image=_image(view) if view.profile.image is ImageChoice.LIBRARY else None,
         servers=_servers(view, spec) if isinstance(spec, InferenceFleetSpec) else None,
         load_balancer=_balancer(view, spec),
-        update=spec.update,
+        update=view.update,
         watch=spec.watch.mode,
         tags=dict(spec.tags),
         cost=fleet_cost(view, cluster.region),
         node_group=report_node_group(view) if view.profile.has_node_group else None,
+        compute_node_group=report_compute_node_group(view) if view.profile.joins_slurm else None,
         notes=tuple(_notes(view)),
     )
 

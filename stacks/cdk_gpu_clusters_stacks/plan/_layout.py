@@ -15,7 +15,7 @@ _LABEL = 13
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: a label, and lines, each of which is wrapped for itself; `details` stand deeper below them."""
+    """One row: a label, and lines, each of which is wrapped for itself; `details` are indented below them."""
 
     label: str
     lines: Sequence[str]

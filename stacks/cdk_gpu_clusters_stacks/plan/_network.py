@@ -11,12 +11,12 @@ from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters.rules.inference import LOAD_BALANCER_ADDRESSES
 from cdk_gpu_clusters.rules.ip_budget import usable_addresses
-from cdk_gpu_clusters.rules.zones import read_zone
+from cdk_gpu_clusters.rules.zones import is_local_zone
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.spec._parts import parts_of
 from cdk_gpu_clusters_stacks.spec.data import LustreSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
@@ -49,7 +49,7 @@ def plan_network(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> NetworkPla
 
 
 def node_subnet_keys(view: PlannedFleet) -> tuple[str, ...]:
-    """Keys of the subnets that a fleet's nodes stand in."""
+    """Keys of the subnets that a fleet's nodes are in."""
     network = view.parts.network
     return service_subnet_keys(network) if view.is_in_service_subnets and network else (FLEET_SUBNET,)
 
@@ -123,11 +123,10 @@ def _new_subnets(
         where = zone if named else None
         yield made(f"control {zone}", "control", where, plan.control[zone], uses if endpoints else [])
     for zone in zones:
-        where, services = zone if named else None, _service_uses(spec, views, len(zones))
+        where, services = zone if named else None, _service_uses(spec, views, len(zones), is_first=zone == min(zones))
         yield made(_balancer_key(zone), "load-balancer", where, plan.load_balancer[zone], services)
     if network.egress == "nat":
-        found = read_zone(own_zone)
-        where = None if found is not None and found.is_local else own_zone
+        where = None if is_local_zone(own_zone) else own_zone
         use = AddressUse(kind="nat-gateway", of="", addresses=1, words="the NAT gateway")
         yield made("nat-gateway", "nat-gateway", where, plan.egress, [use])
 
@@ -144,7 +143,7 @@ def _existing_subnets(
         subnet_ids=network.subnet_ids,
     )
     for zone, subnet in network.service_subnets.items():
-        uses = _service_uses(spec, views, len(network.service_subnets), public=False)
+        uses = _service_uses(spec, views, len(network.service_subnets), is_first=zone == min(network.service_subnets), public=False)
         yield _subnet(_balancer_key(zone), "load-balancer", zone, uses, subnet_ids=(subnet,))
     for zone, subnet in network.public_subnets.items():
         uses = _balancer_uses([view for view in views if _is_public(view)])
@@ -155,6 +154,8 @@ def _fleet_uses(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Iterator[Ad
     for view in views:
         if not view.is_in_service_subnets:
             yield _nodes(view, view.spec.maximum_nodes)
+    if not is_local_zone(spec.network.availability_zone):
+        yield from _login_uses(spec)
     for name, store in spec.data.items():
         if isinstance(store, LustreSpec):
             sizing = store.lustre.sizing
@@ -163,11 +164,18 @@ def _fleet_uses(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Iterator[Ad
 
 
 def _service_uses(
-    spec: ClusterSpec, views: Sequence[PlannedFleet], zone_count: int, *, public: bool | None = None
+    spec: ClusterSpec,
+    views: Sequence[PlannedFleet],
+    zone_count: int,
+    *,
+    is_first: bool,
+    public: bool | None = None,
 ) -> Iterator[AddressUse]:
-    """Nodes are spread evenly, and each load balancer is in every subnet of its kind."""
+    """Nodes are spread evenly, each load balancer is in every subnet of its kind, login nodes are in the first."""
     if parts_of(spec).makes_eks:
         yield from _kubernetes_uses(spec.eks.system_nodes.nodes, zone_count)
+    if is_first and is_local_zone(spec.network.availability_zone):
+        yield from _login_uses(spec)
     for view in views:
         if view.is_in_service_subnets:
             yield _nodes(view, ceil(view.spec.maximum_nodes / zone_count))
@@ -181,6 +189,12 @@ def _kubernetes_uses(system_nodes: int, zone_count: int) -> Iterator[AddressUse]
     nodes, each = ceil(system_nodes / zone_count), 1 + MINIMUM_IP_TARGET
     words = f"{count(nodes, 'node')} x {each}, {MINIMUM_IP_TARGET} of them for pods"
     yield AddressUse(kind="system-nodes", of="", addresses=nodes * each, words=words)
+
+
+def _login_uses(spec: ClusterSpec) -> Iterator[AddressUse]:
+    nodes = spec.pcs.login.nodes
+    if ORCHESTRATORS[spec.orchestrator].joins_slurm and nodes:
+        yield AddressUse(kind="login-nodes", of="", addresses=nodes, words=count(nodes, "login node"))
 
 
 def _balancer_uses(views: Sequence[PlannedFleet]) -> Iterator[AddressUse]:

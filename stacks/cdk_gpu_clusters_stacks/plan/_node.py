@@ -13,10 +13,9 @@ from cdk_gpu_clusters.node.model_server import model_server_files
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
 from cdk_gpu_clusters.node.user_data import node_environment
 from cdk_gpu_clusters.rules.cost import ultraserver_of
-from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_SIZE_GIB, DEFAULT_THROUGHPUT_MIB_PER_S
+from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_THROUGHPUT_MIB_PER_S
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, NetworkInterface
 from cdk_gpu_clusters.rules.mig import MigGpuPlan, MigPlan
-from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from .model import (
@@ -53,7 +52,7 @@ def report_node(view: PlannedFleet, interfaces: InterfacePlan) -> NodeReport:
         mig=None if view.plan.mig is None else _mig(view.plan.mig),
         network=_network(record, interfaces),
         local_disks=_disks(record, _disks_at(view)),
-        root_volume=_root_volume(spec),
+        root_volume=_root_volume(view),
         boot_stages=stages,
         boot_checks=checks,
         sources=record.sources,
@@ -191,10 +190,10 @@ def _disks(record: InstanceType, mount_point: str | None) -> LocalDisks | None:
     )
 
 
-def _root_volume(spec: NodesSpec) -> RootVolumePlan:
-    volume = spec.root_volume
+def _root_volume(view: PlannedFleet) -> RootVolumePlan:
+    volume = view.spec.root_volume
     return RootVolumePlan(
-        size_gib=volume.size_gib or DEFAULT_SIZE_GIB,
+        size_gib=view.root_volume_gib,
         iops=volume.iops or DEFAULT_IOPS,
         throughput_mib_per_s=volume.throughput_mib_per_s or DEFAULT_THROUGHPUT_MIB_PER_S,
         encryption_key_arn=volume.encryption_key_arn,

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
+from cdk_gpu_clusters.fleet.compute_node_group import PURCHASE_OPTIONS
 from cdk_gpu_clusters.fleet.profile import GroupKind
+from cdk_gpu_clusters.node.settings import gpu_facts
+from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
+from cdk_gpu_clusters_stacks.spec._users import users_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec, home_options, home_storage
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
@@ -51,6 +56,18 @@ class FleetSide:
     def has_node_group(self) -> bool:
         """Whether its nodes are a managed node group of EKS."""
         return self.view.profile.has_node_group
+
+    @property
+    def has_compute_node_group(self) -> bool:
+        """Whether its nodes are a compute node group of AWS PCS."""
+        return self.view.profile.joins_slurm
+
+    @property
+    def puts_reservation_into_group(self) -> bool:
+        """Whether its reservation gets a resource group, by which AWS PCS takes it."""
+        terms = self.view.plan.terms
+        reserved = terms.kind is CapacityKind.RESERVATION and terms.reservation_group_arn is None
+        return self.has_compute_node_group and reserved
 
     @property
     def stops_launches(self) -> bool:
@@ -109,6 +126,14 @@ def _of_cluster(cluster: ClusterSpec) -> Values:
     return {
         "eks.kubernetes_version": None if existing else kubernetes_version(cluster),
         "network": tuple(network.service_subnets.items()) if isinstance(network, ExistingNetwork) else (),
+        ("network", Resource.SLURM_CLUSTER): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
+        ("network", Resource.LOGIN_TEMPLATE): _named_subnet(network),
+        ("network", Resource.LOGIN_NODES): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
+        "pcs.slurm_version": None if cluster.pcs.existing else cluster.pcs.slurm_version or DEFAULT_SLURM_VERSION,
+        "pcs.queues": bool(cluster.pcs.queues),
+        "pcs.users": _users(cluster),
+        ("pcs.login.mounts", Resource.LOGIN_NODES): _mounts_of_login(cluster),
+        ("pcs.login.ssh_cidrs", Resource.LOGIN_TEMPLATE): bool(cluster.pcs.login.ssh_cidrs),
     }
 
 
@@ -126,6 +151,23 @@ def _of_software(cluster: ClusterSpec) -> Values:
     }
 
 
+def _named_subnet(network: object) -> str | None:
+    """The subnet that the interfaces of nodes of AWS PCS name: the only one of an existing network."""
+    if not isinstance(network, ExistingNetwork) or len(network.subnet_ids) > 1:
+        return None
+    return network.subnet_ids[0]
+
+
+def _mounts_of_login(cluster: ClusterSpec) -> object:
+    """What the lifecycle scripts of login nodes start: mounts of NFS, of Lustre, or both."""
+    return {home_storage(cluster.data[name]) is None for name in cluster.pcs.login.mounts.values()}
+
+
+def _users(cluster: ClusterSpec) -> object:
+    """The users of all nodes, not the name of their file."""
+    return None if cluster.pcs.users is None else users_of(cluster.pcs.users)
+
+
 def _applied(cluster: ClusterSpec) -> object:
     """What is installed for the fleets of a cluster."""
     pools = node_pools(cluster, volumes(cluster))
@@ -136,9 +178,10 @@ def _applied(cluster: ClusterSpec) -> object:
 def _of_store(cluster: ClusterSpec, name: str) -> Values:
     """The subnet of a file system: in a network made here it moves with the fleets' subnet only."""
     store, network = cluster.data[name], cluster.network
-    if not isinstance(store, LustreSpec) or not isinstance(network, ExistingNetwork):
+    options = store.lustre if isinstance(store, LustreSpec) else home_options(store)
+    if options is None or not isinstance(network, ExistingNetwork):
         return {"network": None}
-    return {"network": store.lustre.subnet_id or network.subnet_ids[0]}
+    return {"network": options.subnet_id or network.subnet_ids[0]}
 
 
 def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
@@ -147,16 +190,19 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
     node, placement = plan.node, plan.placement
     own: Values = {
         "image": plan.image,
+        ("instance_type", Resource.PCS_TEMPLATE): _of_type(side),
         "root_volume.size_gib": node.root_volume.size_gib,
         "root_volume.iops": node.root_volume.iops,
         "root_volume.throughput_mib_per_s": node.root_volume.throughput_mib_per_s,
         "efa": node.network.efa_interface_count > 0,
+        ("mig", Resource.COMPUTE_NODE_GROUP): view.plan.mig and view.plan.mig.resources,
         ("efa", Resource.NODE_GROUP_IDENTITY): node.network.efa_interface_count,
         "interface_policy": node.network.policy,
         "fabric": plan.fabric,
         "mig": None if view.plan.mig is None else view.plan.mig.partition,
         "fabric_manager_order": None if view.plan.mig is None else spec.fabric_manager_order,
         "mounts": plan.mounts,
+        ("mounts", Resource.COMPUTE_NODE_GROUP): sorted({type(mount).__name__ for mount in view.node_request().mounts}),
         ("mounts", Resource.MOUNT_RULES): sorted({mount.store for mount in plan.mounts}),
         "scratch": node.local_disks,
         "placement": (placement.strategy, placement.group_name, placement.is_made_here),
@@ -167,12 +213,22 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         **_of_alarms(side),
     }
     if isinstance(spec, FleetSpec):
+        own["metadata_users", Resource.COMPUTE_NODE_GROUP] = "*" in spec.metadata_users
         own["user_data"] = None if spec.user_data is None else read_script(spec.user_data)
     else:
         own |= _of_servers(side)
     if plan.node_group is not None:
         own |= _of_node_group(side)
     return {_below(side.key, key): value for key, value in own.items()} | _of_surroundings(cluster, side)
+
+
+def _of_type(side: FleetSide) -> object:
+    """What the nodes of AWS PCS are told of their type, which itself is in no launch template."""
+    record = side.view.plan.instance_type
+    accelerator = record.accelerator
+    count = accelerator and (accelerator.count, accelerator.logical_count)
+    interfaces = tuple(card.interfaces for card in side.plan.node.network.cards)
+    return record.family, count, gpu_facts(record), side.view.plan.local_disks, interfaces
 
 
 def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Resource]:
@@ -182,6 +238,9 @@ def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Reso
 def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     """Keys of network, stores and cluster of EKS in the stack of a fleet."""
     values = _subnets(cluster, side)
+    values["pcs.node_settings"] = side.view.slurm_node_settings
+    values["pcs.users"] = _users(cluster)
+    values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
     values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)
     if side.view.spec.update == "never":  # the group stays on its version
         values["eks.kubernetes_version", Resource.NODE_GROUP] = None
@@ -205,11 +264,14 @@ def _of_size(side: FleetSide) -> Values:
     return {
         ("nodes", Resource.AUTO_SCALING_GROUP): (plan.nodes_at_deploy, plan.maximum_nodes),
         ("nodes", Resource.NODE_GROUP): (plan.minimum_nodes, plan.maximum_nodes),
+        ("nodes", Resource.COMPUTE_NODE_GROUP): (plan.minimum_nodes, plan.maximum_nodes),
         ("nodes", Resource.BLOCK_FOLLOWER): plan.maximum_nodes,
         ("nodes", Resource.RESERVATION): plan.maximum_nodes,
         ("capacity", Resource.EC2_TEMPLATE): bought,
         ("capacity", Resource.EKS_TEMPLATE): (bought, capacity.drains_at),
+        ("capacity", Resource.PCS_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.NODE_GROUP_IDENTITY): identity,
+        ("capacity", Resource.COMPUTE_NODE_GROUP): PURCHASE_OPTIONS[terms.kind],
         ("capacity", Resource.AUTO_SCALING_GROUP): capacity.terminates_before_launch,
         ("capacity", Resource.BLOCK_FOLLOWER): (
             capacity.kind,
@@ -218,7 +280,16 @@ def _of_size(side: FleetSide) -> Values:
             capacity.blocks,
         ),
         ("capacity", Resource.BLOCK_GROUP): bool(terms.blocks),
+        ("capacity", Resource.RESERVATION_GROUP): _reservation_of_group(side),
     }
+
+
+def _reservation_of_group(side: FleetSide) -> str | None:
+    """The reservation that is put into a resource group for AWS PCS: its id, or a word for one that is made here."""
+    terms = side.view.plan.terms
+    if not side.puts_reservation_into_group:
+        return None
+    return terms.reservation_id or "made here"
 
 
 def _of_alarms(side: FleetSide) -> Values:
@@ -263,6 +334,7 @@ def _subnets(cluster: ClusterSpec, side: FleetSide) -> Values:
     return {
         ("network", Resource.AUTO_SCALING_GROUP): nodes,
         ("network", Resource.NODE_GROUP): nodes,
+        ("network", Resource.COMPUTE_NODE_GROUP): nodes,
         ("network", Resource.LOAD_BALANCER): balancer and _named(cluster, balancer.subnets),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cdk_gpu_clusters.rules.homes import HomeStorage, OpenZfsHomes
 from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters_stacks.spec.data import (
     CheckpointsSpec,
@@ -11,6 +12,7 @@ from cdk_gpu_clusters_stacks.spec.data import (
     ExistingLustreSpec,
     LustreSpec,
     StoreSpec,
+    home_storage,
     serves_efa,
 )
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -18,17 +20,22 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
-from ._cost import store_cost
+from ._cost import home_cost, store_cost
 from ._network import FLEET_SUBNET
 from ._node import device_count
-from .model import CheckpointsPlan, LustrePlan, ReaderPlan, RepositoryPlan, StorePlan
+from .model import CheckpointsPlan, HomesPlan, LustrePlan, ReaderPlan, RepositoryPlan, StorePlan
 
 _EXISTING = "the file does not say how fast an existing file system is"
 
 
+_NFS_RATE = "no source states what one node reads over NFS"
+_EFS_RATE = "the throughput of EFS follows the load"
+
+
 def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[PlannedFleet]) -> StorePlan:
     """Describe one store."""
-    made_here = isinstance(store, LustreSpec | CheckpointsSpec)
+    homes = home_storage(store)
+    made_here = homes is not None or isinstance(store, LustreSpec | CheckpointsSpec)
     is_existing_lustre = isinstance(store, ExistingLustreSpec)
     return StorePlan(
         name=name,
@@ -36,11 +43,12 @@ def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[P
         stack_name=data_stack(spec.name, name) if made_here else None,
         resource_id=store.existing_lustre.file_system_id if isinstance(store, ExistingLustreSpec) else None,
         lustre=_lustre(store) if isinstance(store, LustreSpec) else None,
+        homes=_homes(homes),
         efa=serves_efa(store),
         checkpoints=_checkpoints(store),
         readers=tuple(_readers(name, store, views)),
         users=tuple(view.name for view in views if isinstance(view.spec, FleetSpec) and view.spec.checkpoints == name),
-        cost=store_cost(store.lustre.sizing, spec.region) if isinstance(store, LustreSpec) else None,
+        cost=store_cost(store.lustre.sizing, spec.region) if isinstance(store, LustreSpec) else home_cost(homes),
         unknown={"lustre": _EXISTING} if is_existing_lustre else {},
     )
 
@@ -69,6 +77,29 @@ def _lustre(store: LustreSpec) -> LustrePlan:
     )
 
 
+def _homes(storage: HomeStorage | None) -> HomesPlan | None:
+    if storage is None:
+        return None
+    if isinstance(storage, OpenZfsHomes):
+        return HomesPlan(
+            service=storage.service.value,
+            deployment_type=storage.deployment_type.value,
+            storage_capacity_gib=storage.storage_capacity_gib,
+            throughput_mb_per_s=storage.throughput_mb_per_s,
+            compression=storage.compression.value,
+            quotas=len(storage.quotas),
+            backup_retention_days=storage.backup_retention_days,
+            subnet=FLEET_SUBNET,
+        )
+    return HomesPlan(
+        service=storage.service.value,
+        throughput_mode=storage.throughput_mode.value,
+        provisioned_mib_per_s=storage.provisioned_mib_per_s,
+        aws_backup=storage.backups,
+        subnet=FLEET_SUBNET,
+    )
+
+
 def _readers(name: str, store: StoreSpec, views: Sequence[PlannedFleet]) -> list[ReaderPlan]:
     found = []
     for view in views:
@@ -78,7 +109,33 @@ def _readers(name: str, store: StoreSpec, views: Sequence[PlannedFleet]) -> list
     return found
 
 
+def _home_reader(view: PlannedFleet, point: str, storage: HomeStorage) -> ReaderPlan:
+    nodes = view.spec.maximum_nodes
+    devices = nodes * device_count(view.plan.instance_type)
+    given = float(storage.throughput_mb_per_s) if isinstance(storage, OpenZfsHomes) else None
+    unknown = dict.fromkeys(("node_mb_per_s", "fleet_mb_per_s", "limited_by"), _NFS_RATE)
+    if given is None:
+        unknown |= dict.fromkeys(("store_mb_per_s_per_node", "store_mb_per_s_per_accelerator"), _EFS_RATE)
+    return ReaderPlan(
+        fleet=view.name,
+        mount_point=point,
+        nodes=nodes,
+        accelerators=devices,
+        over_efa=False,
+        node_mb_per_s=None,
+        fleet_mb_per_s=None,
+        store_mb_per_s_per_node=None if given is None else given / nodes,
+        store_mb_per_s_per_accelerator=None if given is None or not devices else given / devices,
+        limited_by=None,
+        basis=_NFS_RATE,
+        unknown=unknown,
+    )
+
+
 def _reader(view: PlannedFleet, point: str, store: StoreSpec) -> ReaderPlan:
+    homes = home_storage(store)
+    if homes is not None:
+        return _home_reader(view, point, homes)
     nodes, devices = view.spec.maximum_nodes, device_count(view.plan.instance_type)
     over_efa = bool(serves_efa(store)) and view.plan.efa
     sizing = store.lustre.sizing if isinstance(store, LustreSpec) else None

@@ -148,7 +148,7 @@ def _added(stack: StackPlan, keys: tuple[str, ...]) -> Change:
 
 def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
     has_nodes = stack.kind in _NODES
-    bills = has_nodes or stack.kind in ("capacity", "data", "kubernetes", "network")
+    bills = has_nodes or stack.kind in ("capacity", "data", "kubernetes", "login", "network", "slurm")
     words = "the file no longer makes this stack: it stays as it is" + (", and bills," if bills else "")
     return Change(
         stack=stack.name,

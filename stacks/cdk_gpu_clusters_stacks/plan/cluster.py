@@ -8,7 +8,7 @@ from cdk_gpu_clusters.errors import Finding, raise_for
 from cdk_gpu_clusters_stacks.spec._parts import parts_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.check import check_fleets
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, ExistingLustreSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import FILE_SYSTEMS, NEW_FILE_SYSTEMS, CheckpointsSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
@@ -21,7 +21,10 @@ from cdk_gpu_clusters_stacks.stack_names import (
     fabric_stack,
     inference_stack,
     link_stack,
+    login_stack,
     network_stack,
+    queue_stack,
+    slurm_stack,
     software_stack,
     training_stack,
 )
@@ -30,6 +33,7 @@ from ._cost import cluster_cost
 from ._fleet import report_fleet
 from ._kubernetes import plan_kubernetes
 from ._network import plan_network
+from ._slurm import plan_slurm
 from ._store import plan_store
 from .model import ClusterPlan, FleetReport, StackPlan, Totals
 
@@ -60,7 +64,7 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
     raise_for(found)
     fleets = tuple(report_fleet(view, spec) for view in views)
     stores = tuple(plan_store(name, store, spec, views) for name, store in spec.data.items())
-    kubernetes = plan_kubernetes(spec, views)
+    kubernetes, slurm = plan_kubernetes(spec, views), plan_slurm(spec)
     return ClusterPlan(
         name=spec.name,
         region=spec.region,
@@ -72,8 +76,9 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
         stores=stores,
         stacks=plan_stacks(spec, views),
         totals=_totals(fleets),
-        cost=cluster_cost(fleets, stores, kubernetes, is_new_network=isinstance(spec.network, NewNetwork)),
+        cost=cluster_cost(fleets, stores, kubernetes, slurm, is_new_network=isinstance(spec.network, NewNetwork)),
         kubernetes=kubernetes,
+        slurm=slurm,
         findings=tuple(found),
     )
 
@@ -122,30 +127,35 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
     for name in network:
         yield StackPlan(name=name, kind="network", of="", outlives=False)
     for name, store in spec.data.items():
-        if isinstance(store, LustreSpec | CheckpointsSpec):
-            depends = network if isinstance(store, LustreSpec) else ()
+        if isinstance(store, (*NEW_FILE_SYSTEMS, CheckpointsSpec)):
+            depends = network if isinstance(store, NEW_FILE_SYSTEMS) else ()
             yield StackPlan(name=data_stack(spec.name, name), kind="data", of=name, outlives=True, depends_on=depends)
-    kubernetes: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
     if parts_of(spec).makes_eks:
-        kubernetes = (eks_stack(spec.name),)
-        yield StackPlan(name=kubernetes[0], kind="kubernetes", of="", outlives=False, depends_on=network)
+        joined = (eks_stack(spec.name),)
+        yield StackPlan(name=joined[0], kind="kubernetes", of="", outlives=False, depends_on=network)
+    elif parts_of(spec).makes_slurm:
+        joined = (slurm_stack(spec.name),)
+        yield StackPlan(name=joined[0], kind="slurm", of="", outlives=False, depends_on=network)
     for view in views:
-        yield from _of_fleet(spec, view, network, kubernetes)
+        yield from _of_fleet(spec, view, network, joined)
+    if ORCHESTRATORS[spec.orchestrator].joins_slurm:
+        yield from _of_slurm(spec, network, joined)
     if ORCHESTRATORS[spec.orchestrator].joins_eks and spec.eks.software.apply:
-        stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)]
+        stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
         yield StackPlan(
             name=software_stack(spec.name),
             kind="software",
             of="",
             outlives=False,
-            depends_on=(*network, *kubernetes, *stores),
+            depends_on=(*network, *joined, *stores),
         )
 
 
 def _of_fleet(
-    spec: ClusterSpec, view: PlannedFleet, network: tuple[str, ...], kubernetes: tuple[str, ...]
+    spec: ClusterSpec, view: PlannedFleet, network: tuple[str, ...], joined: tuple[str, ...]
 ) -> Iterator[StackPlan]:
-    fleet, depends = view.spec, [*network, *kubernetes]
+    fleet, depends = view.spec, [*network, *joined]
     if isinstance(fleet, FleetSpec) and view.plan.efa:
         fabric = fabric_stack(spec.name, fleet.fabric)
         yield StackPlan(name=fabric, kind="fabric", of=fleet.fabric, outlives=False, depends_on=network)
@@ -156,11 +166,11 @@ def _of_fleet(
         depends.append(reservation)
     for name in sorted({*fleet.mounts.values(), *_checkpoints(fleet)}):
         store = spec.data[name]
-        if isinstance(store, LustreSpec | CheckpointsSpec):
+        if isinstance(store, (*NEW_FILE_SYSTEMS, CheckpointsSpec)):
             depends.append(data_stack(spec.name, name))
-        if isinstance(fleet, FleetSpec) and view.plan.efa and isinstance(store, LustreSpec | ExistingLustreSpec):
+        if isinstance(fleet, FleetSpec) and view.plan.efa and isinstance(store, FILE_SYSTEMS):
             link = link_stack(spec.name, name, fleet.fabric)
-            own = (data_stack(spec.name, name),) if isinstance(store, LustreSpec) else ()
+            own = (data_stack(spec.name, name),) if isinstance(store, NEW_FILE_SYSTEMS) else ()
             yield StackPlan(
                 name=link,
                 kind="link",
@@ -178,6 +188,22 @@ def _of_fleet(
         outlives=False,
         depends_on=tuple(depends),
     )
+
+
+def _of_slurm(spec: ClusterSpec, network: tuple[str, ...], cluster: tuple[str, ...]) -> Iterator[StackPlan]:
+    """The queues over several fleets, and the login nodes."""
+    for name, queue in spec.pcs.queues.items():
+        fleets = tuple(training_stack(spec.name, fleet) for fleet in queue.fleets)
+        depends = (*network, *cluster, *fleets)
+        yield StackPlan(name=queue_stack(spec.name, name), kind="queue", of=name, outlives=False, depends_on=depends)
+    if spec.pcs.login.nodes:
+        stores = tuple(
+            data_stack(spec.name, name)
+            for name in sorted(set(spec.pcs.login.mounts.values()))
+            if isinstance(spec.data[name], NEW_FILE_SYSTEMS)
+        )
+        depends = (*network, *cluster, *stores)
+        yield StackPlan(name=login_stack(spec.name), kind="login", of="", outlives=False, depends_on=depends)
 
 
 def _checkpoints(fleet: FleetSpec | InferenceFleetSpec) -> list[str]:

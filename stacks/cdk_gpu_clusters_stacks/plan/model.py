@@ -1,6 +1,6 @@
 """What a cluster file makes, as plain values: the model that `plan` prints and `report` draws.
 
-Units stand in the names. An unknown value is None; `unknown` of the same object then gives the reason, by
+Units are in the names. An unknown value is None; `unknown` of the same object then gives the reason, by
 the name of the field. Times are ISO 8601 texts in UTC. Everything here becomes JSON by `cli.output.as_json`.
 """
 
@@ -318,7 +318,7 @@ class SystemNodesPlan:
     """The nodes without accelerators that hold the cluster's own pods.
 
     Attributes:
-        subnets: Keys of the subnets in the network plan that they stand in.
+        subnets: Keys of the subnets in the network plan that they are in.
         usd_per_hour: List price of all of them.
         prices: What it rests on.
         unknown: Fields above that are None -> why.
@@ -380,6 +380,104 @@ class KubernetesPlan:
     usd_per_hour_extended: float | None
     prices: tuple[PriceUsed, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginNodesPlan:
+    """Nodes on which people submit jobs.
+
+    Attributes:
+        stack_name: Their stack.
+        mounts: Mount point -> store.
+        ssh_cidrs: Who may reach SSH; sessions of Systems Manager only if empty.
+        usd_per_hour: List price of all of them.
+        prices: What it rests on.
+        unknown: Fields above that are None -> why.
+    """
+
+    stack_name: str
+    instance_type: str
+    node_count: int
+    mounts: Mapping[str, str]
+    ssh_cidrs: tuple[str, ...]
+    usd_per_hour: float | None
+    prices: tuple[PriceUsed, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlan:
+    """A queue of a Slurm cluster.
+
+    Attributes:
+        stack_name: The stack that makes it.
+        fleets: Fleets whose nodes run its jobs.
+        slurm_settings: Settings of the partition.
+    """
+
+    name: str
+    stack_name: str
+    fleets: tuple[str, ...]
+    slurm_settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmPlan:
+    """A Slurm cluster of AWS PCS.
+
+    Attributes:
+        stack_name: Its stack; None of an existing cluster.
+        cluster_id: Id of an existing cluster; None if the deployment makes it.
+        slurm_version: Version of Slurm.
+        version_ends: ISO date after which AWS PCS makes no cluster of it; None if no source names one.
+        size: `small`, `medium` or `large`; None of an existing cluster.
+        most_nodes, most_jobs: What that size holds.
+        accounting: Whether AWS PCS keeps an accounting database; None of an existing cluster.
+        rest_api, metrics: Whether it has them.
+        slurm_settings: Settings of the cluster, those of the library included.
+        queues: Queues.
+        login: Login nodes; None without any.
+        unknown: Fields above that are None -> why.
+    """
+
+    stack_name: str | None
+    cluster_id: str | None
+    slurm_version: str
+    version_ends: str | None
+    size: str | None
+    most_nodes: int | None
+    most_jobs: int | None
+    accounting: bool | None
+    rest_api: bool
+    metrics: bool
+    slurm_settings: Mapping[str, str]
+    queues: tuple[QueuePlan, ...]
+    login: LoginNodesPlan | None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeNodeGroupReport:
+    """A compute node group of AWS PCS.
+
+    Attributes:
+        name: Its name in Slurm; nodes are called after it.
+        purchase_option: `ONDEMAND`, `SPOT` or `CAPACITY_BLOCK`.
+        minimum_nodes, maximum_nodes: Bounds in the template.
+        grown_by: Who sets the number of nodes, in a sentence.
+        slurm_settings: Settings of its nodes, with `Gres` if its GPUs are split.
+        gres_records: Records of `gres.conf`.
+        update: What a changed launch template or image does to running nodes, in a sentence.
+    """
+
+    name: str
+    purchase_option: str
+    minimum_nodes: int
+    maximum_nodes: int
+    grown_by: str
+    slurm_settings: Mapping[str, str]
+    gres_records: tuple[Mapping[str, str], ...]
+    update: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -475,7 +573,7 @@ class CapacityPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementPlan:
-    """Where the nodes stand to each other.
+    """Where the nodes are relative to each other.
 
     Attributes:
         strategy: `cluster`, `spread`, `partition`, or None for no placement group.
@@ -584,8 +682,8 @@ class FleetReport:
         accelerators: Devices of all nodes, at the most.
         accelerator_memory_gib: Their memory together, in GiB.
         capacity: How the nodes are bought.
-        placement: Where they stand to each other.
-        subnets: Keys of the subnets in the network plan that the nodes stand in.
+        placement: Where they are relative to each other.
+        subnets: Keys of the subnets in the network plan that the nodes are in.
         availability_zones: Zones of the nodes, as far as they are known.
         fabric: EFA fabric that it shares with the fleets that name it, None without EFA.
         checkpoints: Key of the store for checkpoints, None for none.
@@ -595,7 +693,8 @@ class FleetReport:
         update: What a changed launch template does to running nodes: `never` or `rolling`.
         watch: Mode of the watchdog: `on`, `dry-run` or `off`.
         tags: Tags of the fleet, over and above the cluster's.
-        node_group: The managed node group of EKS; None on plain EC2.
+        node_group: The managed node group of EKS; None elsewhere.
+        compute_node_group: The compute node group of AWS PCS; None elsewhere.
         notes: What is worth knowing, in sentences.
     """
 
@@ -623,6 +722,7 @@ class FleetReport:
     tags: Mapping[str, str]
     cost: FleetCost
     node_group: NodeGroupReport | None = None
+    compute_node_group: ComputeNodeGroupReport | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -634,7 +734,8 @@ class AddressUse:
     """Who takes addresses of a subnet.
 
     Attributes:
-        kind: `nodes`, `file-system`, `load-balancer`, `endpoints`, `nat-gateway`, `control-plane` or `system-nodes`.
+        kind: `nodes`, `file-system`, `load-balancer`, `endpoints`, `nat-gateway`, `control-plane`, `system-nodes` or
+            `login-nodes`.
         of: Key of the fleet or the store; empty for what belongs to the network, or to the cluster of EKS.
         addresses: How many at most.
         words: How they come about, such as "16 nodes x 1".
@@ -779,6 +880,31 @@ class LustrePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HomesPlan:
+    """A file system for home directories that is made here.
+
+    Attributes:
+        service: `openzfs` or `efs`.
+        subnet: Key of its subnet in the network plan.
+        deployment_type, storage_capacity_gib, throughput_mb_per_s, compression, quotas, backup_retention_days: Of
+            FSx for OpenZFS; `quotas` is their number. None of EFS.
+        throughput_mode, provisioned_mib_per_s, aws_backup: Of EFS. None of FSx for OpenZFS.
+    """
+
+    service: str
+    subnet: str
+    deployment_type: str | None = None
+    storage_capacity_gib: int | None = None
+    throughput_mb_per_s: int | None = None
+    compression: str | None = None
+    quotas: int | None = None
+    backup_retention_days: int | None = None
+    throughput_mode: str | None = None
+    provisioned_mib_per_s: float | None = None
+    aws_backup: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointsPlan:
     """Buckets for checkpoints.
 
@@ -805,10 +931,11 @@ class StorePlan:
 
     Attributes:
         name: Key of the store.
-        kind: `lustre`, `existing_lustre`, `checkpoints` or `existing_checkpoints`, as in the file.
+        kind: `lustre`, `existing_lustre`, `openzfs`, `efs`, `checkpoints` or `existing_checkpoints`, as in the file.
         stack_name: Its stack; None of an existing store.
         resource_id: Id of an existing file system; None of others.
-        lustre: A file system that is made here, None for other stores.
+        lustre: A Lustre file system that is made here, None for other stores.
+        homes: A file system for home directories that is made here, None for other stores.
         efa: Whether it serves clients over EFA; None of buckets.
         checkpoints: Buckets, None of file systems.
         readers: Fleets that mount a file system.
@@ -822,6 +949,7 @@ class StorePlan:
     stack_name: str | None
     resource_id: str | None
     lustre: LustrePlan | None
+    homes: HomesPlan | None
     efa: bool | None
     checkpoints: CheckpointsPlan | None
     readers: tuple[ReaderPlan, ...]
@@ -838,7 +966,8 @@ class StackPlan:
     """One CloudFormation stack of the cluster.
 
     Attributes:
-        kind: `network`, `data`, `fabric`, `link`, `kubernetes`, `software`, `capacity`, `fleet` or `inference`.
+        kind: `network`, `data`, `fabric`, `link`, `kubernetes`, `software`, `slurm`, `queue`, `login`, `capacity`,
+            `fleet` or `inference`.
         of: What it is made for: the key of a store, a fabric or a fleet; empty for the network and the cluster of EKS.
             For a link the store.
         outlives: Whether its data stay when the stack is deleted.
@@ -880,7 +1009,8 @@ class ClusterPlan:
         account: AWS account id; None is that of the credentials at deployment.
         orchestrator: What runs jobs on the nodes.
         network: The network with the use of its addresses.
-        kubernetes: The cluster of Amazon EKS that the fleets join; None on plain EC2.
+        kubernetes: The cluster of Amazon EKS that the fleets join; None under another orchestrator.
+        slurm: The Slurm cluster of AWS PCS that the fleets join; None under another orchestrator.
         fleets: Training fleets, then inference fleets, in the order of the file.
         stores: File systems and buckets, in the order of the file.
         stacks: The stacks, in an order in which they can be deployed.
@@ -899,4 +1029,5 @@ class ClusterPlan:
     totals: Totals
     cost: ClusterCost
     kubernetes: KubernetesPlan | None = None
+    slurm: SlurmPlan | None = None
     findings: tuple[Finding, ...] = ()

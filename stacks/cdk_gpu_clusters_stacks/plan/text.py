@@ -15,10 +15,13 @@ from .model import (
     CardPlan,
     CheckpointsPlan,
     ClusterPlan,
+    ComputeNodeGroupReport,
     FleetReport,
+    HomesPlan,
     ImagePlan,
     KubernetesPlan,
     LoadBalancerPlan,
+    LoginNodesPlan,
     LustrePlan,
     MigGpuSlices,
     NetworkPlan,
@@ -29,6 +32,7 @@ from .model import (
     PriceUsed,
     ReaderPlan,
     ServersPlan,
+    SlurmPlan,
     StackPlan,
     StorePlan,
     SubnetUse,
@@ -50,6 +54,7 @@ def plan_text(plan: ClusterPlan, *, width: int = WIDTH) -> str:
     sections = [
         _head(plan),
         *([] if plan.kubernetes is None else [kubernetes_section(plan.kubernetes, notes)]),
+        *([] if plan.slurm is None else [slurm_section(plan.slurm, notes)]),
         *(fleet_section(fleet, notes) for fleet in plan.fleets),
         *(store_section(store, notes) for store in plan.stores),
         _network(plan.network),
@@ -167,6 +172,8 @@ def _fleet_rows(fleet: FleetReport, notes: Footnotes) -> Iterator[Row]:
         yield Row("image", [_image(fleet.image, fleet.update)])
     if fleet.node_group is not None:
         yield node_group_row(fleet.node_group)
+    if fleet.compute_node_group is not None:
+        yield compute_node_group_row(fleet.compute_node_group)
     if fleet.servers is not None:
         yield Row("servers", list(_servers(fleet.servers)))
     if fleet.load_balancer is not None:
@@ -414,6 +421,8 @@ def _slices(gpu: MigGpuSlices, memory_slices: int) -> str:
 _KINDS = {
     "lustre": "FSx for Lustre",
     "existing_lustre": "existing FSx for Lustre",
+    "openzfs": "FSx for OpenZFS",
+    "efs": "Amazon EFS",
     "checkpoints": "buckets for checkpoints",
     "existing_checkpoints": "existing buckets for checkpoints",
 }
@@ -430,6 +439,8 @@ def _store_rows(store: StorePlan, notes: Footnotes) -> Iterator[Row]:
         yield Row("id", [f"{store.resource_id}, {'with' if store.efa else 'without'} EFA"])
     if store.lustre is not None:
         yield from _lustre(store.lustre)
+    if store.homes is not None:
+        yield Row("file system", [", ".join(_homes(store.homes))])
     for reader in store.readers:
         yield Row("read by", list(_reader(reader)))
     if store.checkpoints is not None:
@@ -464,6 +475,21 @@ def _lustre(lustre: LustrePlan) -> Iterator[Row]:
             if changes
         ]
         yield Row("linked", [f"{link.path} = {link.s3_uri}; {'; '.join(ways) or 'nothing by itself'}"])
+
+
+def _homes(homes: HomesPlan) -> Iterator[str]:
+    if homes.storage_capacity_gib is not None and homes.throughput_mb_per_s is not None:
+        yield f"{number(homes.storage_capacity_gib)} GiB, {homes.deployment_type}"
+        yield f"{number(homes.throughput_mb_per_s)} MB/s in all"
+        yield f"{homes.compression} compression" if homes.compression != "NONE" else "not compressed"
+        yield count(homes.quotas, "quota") if homes.quotas else "no quotas"
+        days = homes.backup_retention_days
+        yield f"backups for {count(days, 'day')}" if days else "no backups"
+        return
+    rate = homes.provisioned_mib_per_s
+    yield "elastic size" + (f", {number(rate)} MiB/s provisioned" if rate else f", {homes.throughput_mode} throughput")
+    yield "no quotas"
+    yield "backups by AWS Backup" if homes.aws_backup else "no backups"
 
 
 def _reader(reader: ReaderPlan) -> Iterator[str]:
@@ -588,3 +614,67 @@ def node_group_row(group: NodeGroupReport) -> Row:
         ("taints", ", ".join(group.taints) or "none"),
     ]
     return Row("node group", [head], details)
+
+
+# A Slurm cluster of AWS PCS, and a compute node group in it.
+
+
+def slurm_section(cluster: SlurmPlan, notes: Footnotes) -> Section:
+    """The Slurm cluster that the fleets join."""
+    where = f"{cluster.cluster_id}, existing" if cluster.stack_name is None else f"stack {cluster.stack_name}"
+    return Section(f"Slurm on AWS PCS ({where})", list(_slurm_rows(cluster, notes)))
+
+
+def _slurm_rows(cluster: SlurmPlan, notes: Footnotes) -> Iterator[Row]:
+    yield Row("version", [slurm_version_words(cluster)])
+    if cluster.most_nodes is not None and cluster.most_jobs is not None:
+        yield Row(
+            "size", [f"{cluster.size}: {number(cluster.most_nodes)} nodes, {number(cluster.most_jobs)} jobs at most"]
+        )
+        yield Row("controller", [slurm_services_words(cluster)])
+        yield Row("settings", [", ".join(f"{name}={value}" for name, value in cluster.slurm_settings.items())])
+    for queue in cluster.queues:
+        settings = "".join(f"; {name}={value}" for name, value in queue.slurm_settings.items())
+        yield Row("queue", [f"{queue.name}: {', '.join(queue.fleets)}{settings}"])
+    if cluster.login is not None:
+        yield Row("login nodes", list(login_words(cluster.login, notes.mark(cluster.login.prices))))
+
+
+def slurm_version_words(cluster: SlurmPlan) -> str:
+    """The version of Slurm, and when AWS PCS makes no cluster of it any more."""
+    if cluster.version_ends is None:
+        return f"{cluster.slurm_version}; end unknown ({cluster.unknown['version_ends']})"
+    return f"{cluster.slurm_version}; AWS PCS makes no new cluster of it after {cluster.version_ends}"
+
+
+def slurm_services_words(cluster: SlurmPlan) -> str:
+    """What AWS PCS runs beside the controller."""
+    services = {"accounting": cluster.accounting, "REST API": cluster.rest_api, "metrics": cluster.metrics}
+    return ", ".join(name if runs else f"no {name}" for name, runs in services.items())
+
+
+def login_words(login: LoginNodesPlan, mark: str = "") -> Iterator[str]:
+    """The login nodes, how people reach them, and what they cost."""
+    ways = f"SSH from {', '.join(login.ssh_cidrs)}, or " if login.ssh_cidrs else ""
+    yield f"{login.node_count} x {login.instance_type}; {ways}sessions of Systems Manager"
+    for point, store in login.mounts.items():
+        yield f"{point}: {store}"
+    if login.usd_per_hour is None:
+        yield f"price unknown: {login.unknown['usd_per_hour']}"
+    else:
+        yield f"{usd(login.usd_per_hour)} an hour{mark}"
+
+
+def compute_node_group_row(group: ComputeNodeGroupReport) -> Row:
+    """The compute node group of a fleet."""
+    settings = "; ".join(f"{name}={value}" for name, value in group.slurm_settings.items())
+    records = [" ".join(f"{name}={value}" for name, value in one.items()) for one in group.gres_records]
+    return Row(
+        "Slurm nodes",
+        [
+            f"{group.name}-1 and so on; {group.purchase_option}; {group.grown_by}",
+            settings,
+            *([f"gres.conf: {'; '.join(records)}"] if records else []),
+            group.update,
+        ],
+    )

@@ -12,11 +12,13 @@ from cdk_gpu_clusters_stacks.plan.cluster import plan_cluster
 from cdk_gpu_clusters_stacks.spec import (
     CheckpointsSpec,
     ClusterSpec,
+    EfsSpec,
     ExistingLustreOptions,
     ExistingLustreSpec,
     InferenceFleetSpec,
     LustreSpec,
     NewNetwork,
+    OpenZfsSpec,
 )
 from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec, KeyArn
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
@@ -140,6 +142,10 @@ class Cluster:
             found[f"{where}.root_volume.encryption_key_arn"] = fleet.spec.root_volume.encryption_key_arn
         for where, lustre in self.stores(LustreSpec).items():
             found[f"{where}.lustre.encryption_key_arn"] = lustre.lustre.encryption_key_arn
+        for where, zfs in self.stores(OpenZfsSpec).items():
+            found[f"{where}.openzfs.encryption_key_arn"] = zfs.openzfs.encryption_key_arn
+        for where, efs in self.stores(EfsSpec).items():
+            found[f"{where}.efs.encryption_key_arn"] = efs.efs.encryption_key_arn
         for where, made in self.stores(CheckpointsSpec).items():
             found[f"{where}.checkpoints.encryption_key_arn"] = made.checkpoints.encryption_key_arn
         for where, given in self.stores(ExistingCheckpointsSpec).items():

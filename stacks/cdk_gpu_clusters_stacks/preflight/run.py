@@ -110,7 +110,7 @@ def run_preflight(
 
 
 def _caller(account: Account) -> tuple[str, str]:
-    """Account and ARN of who asks; empty if only this is unknown: other services may answer all the same.
+    """Account and ARN of who asks; empty if only this is unknown: other services may still answer.
 
     Raises:
         Unusable: If nothing answers, which all checks would repeat.

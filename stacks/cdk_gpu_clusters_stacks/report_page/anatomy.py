@@ -28,7 +28,7 @@ def anatomy(fleet: FleetReport) -> Box:
 
 
 def _accelerators(fleet: FleetReport, accelerator: AcceleratorPlan) -> Box:
-    """The accelerators; those of a model server that takes several stand in one box."""
+    """The accelerators; those of a model server that takes several are in one box."""
     boxes = [_accelerator(fleet, accelerator, index) for index in range(accelerator.count)]
     groups = server_groups(fleet)
     if not groups:

@@ -71,7 +71,7 @@ class Box:
         row_gap: Room between rows of them; `gap` by default.
         minimum_child_width: A row whose children would be narrower becomes a column; a grid's columns are as wide.
         height: Height of its own, in pixels; as high as what it holds by default.
-        middle: Whether its texts stand in the middle of that height.
+        middle: Whether its texts are in the middle of that height.
         start, span: Place and length in a parent's bar, in units.
         units: Length of its own bar.
         title: The text of a pointer over it.

@@ -1,4 +1,4 @@
-"""Placed boxes and lines as SVG. Colours stand in the style sheet of the page."""
+"""Placed boxes and lines as SVG. Colours are in the style sheet of the page."""
 
 from __future__ import annotations
 

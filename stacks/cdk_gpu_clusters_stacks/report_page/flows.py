@@ -23,7 +23,7 @@ class Flow:
     """What goes from one box to another.
 
     Attributes:
-        kind: `request`, `api`, `efa`, `tcp`, `s3` or `internet`: its colour and its line of the legend.
+        kind: `request`, `api`, `slurm`, `efa`, `tcp`, `s3` or `internet`: its colour and its line of the legend.
         source, target: Keys of the boxes.
         heads: Where it goes: `to` its target, `from` it, or `both`.
     """
@@ -36,7 +36,7 @@ class Flow:
     @property
     def from_above(self) -> bool:
         """Whether it comes from above, in the margin on the left."""
-        return self.kind in ("request", "api")
+        return self.kind in ("request", "api", "slurm")
 
     @property
     def lane(self) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from .marks import server_groups
 _FLOWS = {
     "request": "requests",
     "api": "Kubernetes API",
+    "slurm": "Slurm",
     "efa": "files over EFA",
     "tcp": "files over TCP",
     "s3": "objects in Amazon S3",

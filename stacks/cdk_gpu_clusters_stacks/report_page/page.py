@@ -14,6 +14,7 @@ from .anatomy import anatomy
 from .boxes import UNKNOWN, gbps, nodes_text, number, place, range_text, usd, zones_text
 from .drawing import drawings, svg
 from .legend import legend
+from .slurm import compute_node_group_rows, slurm_rows
 from .topology import cluster_rows, node_group_rows, topology
 
 #: Width of a picture, in pixels.
@@ -32,6 +33,7 @@ def report_html(plan: ClusterPlan) -> str:
             *_header(plan),
             _card("Topology", topology_figure(plan)),
             *_kubernetes(plan),
+            *_slurm(plan),
             *_anatomies(plan),
             '<div class="pair">',
             _card("Cost", _cost(plan)),
@@ -136,6 +138,16 @@ def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
     yield _card("Kubernetes", f"{_table(('Amazon EKS', ''), cluster)}<h3>Node groups</h3>{table}")
 
 
+def _slurm(plan: ClusterPlan) -> Iterator[str]:
+    """A card for the Slurm cluster, if the fleets join one."""
+    if plan.slurm is None:
+        return
+    cluster = [(escape(name), escape(words)) for name, words in slurm_rows(plan.slurm)]
+    groups = [tuple(map(escape, row)) for row in compute_node_group_rows(plan)]
+    table = _table(("fleet", "node group", "bought as", "settings of the nodes", "size, updates"), groups)
+    yield _card("Slurm", f"{_table(('AWS PCS', ''), cluster)}<h3>Compute node groups</h3>{table}")
+
+
 def _anatomies(plan: ClusterPlan) -> Iterator[str]:
     """A card for each kind of node; fleets with equal nodes share one."""
     drawn: list[tuple[FleetReport, list[str]]] = []
@@ -190,7 +202,7 @@ def _cost(plan: ClusterPlan) -> str:
     rows += [_store_cost(store, most) for store in plan.stores if store.cost]
     rows += [
         (escape(name), usd(UsdRange(hour, hour)), usd(UsdRange(hour * 24, hour * 24)), "open-ended")
-        for name, hour in _kubernetes_hours(plan)
+        for name, hour in (*_kubernetes_hours(plan), *_login_hours(plan))
     ]
     total = f"{usd(plan.cost.usd_per_hour)} per hour, {usd(plan.cost.usd_per_day)} per day"
     if plan.cost.usd_per_run:
@@ -208,6 +220,13 @@ def _kubernetes_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
         yield "control plane, in standard support", cluster.usd_per_hour
     if cluster is not None and cluster.system_nodes and cluster.system_nodes.usd_per_hour is not None:
         yield "system nodes", cluster.system_nodes.usd_per_hour
+
+
+def _login_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
+    """What of a Slurm cluster has a price: its login nodes."""
+    login = plan.slurm and plan.slurm.login
+    if login and login.usd_per_hour is not None:
+        yield "login nodes", login.usd_per_hour
 
 
 def _hourly(plan: ClusterPlan) -> Iterator[UsdRange | None]:
@@ -296,6 +315,8 @@ def _prices(plan: ClusterPlan) -> str:
     if plan.kubernetes is not None:
         nodes = plan.kubernetes.system_nodes
         used += [*plan.kubernetes.prices, *(nodes.prices if nodes else ())]
+    if plan.slurm is not None and plan.slurm.login is not None:
+        used += plan.slurm.login.prices
     if not used:
         return "<p class='soft'>No item of this cluster has a known price.</p>"
     rows = [

@@ -1,4 +1,4 @@
-"""The topology of a cluster: its VPC with zones, subnets and nodes, its stores, its EKS cluster, and their flows."""
+"""The topology of a cluster: its VPC with zones, subnets and nodes, its stores, its EKS or Slurm cluster, and their flows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from math import ceil
 
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan
-from cdk_gpu_clusters_stacks.plan.model import FleetReport, KubernetesPlan, StorePlan, SubnetUse
+from cdk_gpu_clusters_stacks.plan.model import FleetReport, HomesPlan, KubernetesPlan, StorePlan, SubnetUse
 from cdk_gpu_clusters_stacks.plan.text import api_server_words, software_words, support_words
 
 from .boxes import Box, Direction, Margins, Text, filled_up, gbps, group, nodes_text, number
 from .flows import CLEAR, Flow, margin
 from .marks import accelerator_marks
+from .slurm import controller_box
 
 #: Nodes that are drawn one by one; more are drawn as racks.
 MOST_SINGLE_NODES = 32
@@ -36,7 +37,11 @@ def topology(plan: ClusterPlan) -> Topology:
     """The topology of a cluster."""
     flows = tuple(_flows(plan))
     from_above, data = margin(flows, from_above=True), margin(flows, from_above=False)
-    above = [*_clients(plan), *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)])]
+    above = [
+        *_clients(plan),
+        *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)]),
+        *([] if plan.slurm is None else [controller_box(plan.slurm)]),
+    ]
     names = _zone_names(plan)
     zones = group(
         *(_zone(plan, name, Margins(from_above, 0, data, 0)) for name in names),
@@ -119,9 +124,13 @@ def _inside(plan: ClusterPlan, subnet: SubnetUse) -> Iterator[Box]:
     for store in plan.stores:
         if store.lustre and store.lustre.subnet == subnet.key:
             yield _lustre(store)
+        elif store.homes and store.homes.subnet == subnet.key:
+            yield _homes(store.name, store.homes)
     for use in subnet.uses:
         if use.kind == "nat-gateway":
             yield _small("nat-gateway", "balancer", "NAT gateway", "for all private subnets, outbound only")
+        elif use.kind == "login-nodes" and plan.slurm and plan.slurm.login:
+            yield _small("login", "node", "login nodes", f"{use.words}, {plan.slurm.login.instance_type}")
         elif use.kind == "endpoints":
             yield _small("", "balancer", "endpoints", use.words)
 
@@ -234,6 +243,17 @@ def _lustre(store: StorePlan) -> Box:
     return _store_box(_store_key(store.name), store.name, lines)
 
 
+def _homes(name: str, homes: HomesPlan) -> Box:
+    if homes.storage_capacity_gib is None or homes.throughput_mb_per_s is None:
+        lines = ["Amazon EFS, elastic", "NFS over TCP"]
+    else:
+        lines = [
+            f"FSx for OpenZFS, {number(homes.storage_capacity_gib)} GiB",
+            f"{number(homes.throughput_mb_per_s)} MB/s, NFS over TCP",
+        ]
+    return _store_box(_store_key(name), name, lines)
+
+
 # What is outside of the zones: clients and load balancers above, stores and the internet below.
 
 
@@ -278,7 +298,7 @@ def _stores_outside(plan: ClusterPlan) -> Iterator[Box]:
                 buckets.append(f"S3 Express One Zone in {store.checkpoints.express_zone_id}")
             users = f"checkpoints of {', '.join(store.users)}" if store.users else "checkpoints"
             yield _store_box(_store_key(store.name), store.name, [users, *buckets])
-        else:
+        elif store.homes is None:
             words = f"existing file system {store.resource_id or ''}".strip()
             yield _store_box(_store_key(store.name), store.name, [words])
     for uri, names in _weights(plan).items():
@@ -317,6 +337,8 @@ def _flows(plan: ClusterPlan) -> Iterator[Flow]:
     system = plan.kubernetes.system_nodes if plan.kubernetes else None
     for subnet in system.subnets if system else ():
         yield Flow(kind="api", source="eks", target=f"system/{subnet}", heads="both")
+    if plan.slurm and plan.slurm.login:
+        yield Flow(kind="slurm", source="slurm", target="login", heads="both")
     for store in plan.stores:
         for one in store.lustre.repositories if store.lustre else ():
             heads = {(True, False): "from", (False, True): "to", (True, True): "both"}
@@ -331,6 +353,8 @@ def _flows_of_part(plan: ClusterPlan, fleet: FleetReport, part: str) -> Iterator
         yield Flow(kind="request", source=f"balancer/{fleet.name}", target=part)
     if plan.kubernetes:
         yield Flow(kind="api", source="eks", target=part, heads="both")
+    if plan.slurm:
+        yield Flow(kind="slurm", source="slurm", target=part, heads="both")
     for mount in fleet.mounts:
         kind = "efa" if mount.over_efa else "tcp"
         yield Flow(kind=kind, source=part, target=_store_key(mount.store), heads="both")

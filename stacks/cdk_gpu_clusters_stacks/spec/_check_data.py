@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,7 @@ from cdk_gpu_clusters.rules.data_repository import (
     normal_path,
     read_s3_uri,
 )
+from cdk_gpu_clusters.rules.homes import check_homes, check_homes_change
 from cdk_gpu_clusters.rules.lustre import (
     CAPACITY,
     DEPLOYMENT,
@@ -60,11 +62,14 @@ from ._rules import EXPRESS_ZONE, STORE_CHANGE, STORE_SUBNET
 from .data import (
     CheckpointOptions,
     CheckpointsSpec,
+    EfsOptions,
     ExistingCheckpointsOptions,
     ExistingCheckpointsSpec,
     LustreOptions,
     LustreSpec,
+    OpenZfsOptions,
     RepositorySpec,
+    home_options,
 )
 from .model import ClusterSpec
 from .network import ExistingNetwork, NewNetwork
@@ -108,6 +113,8 @@ def check_stores(parts: SpecParts) -> list[Fault]:
         if isinstance(store, LustreSpec):
             faults += _check_lustre((*key, "lustre"), store.lustre, parts.network)
             faults += _check_repositories((*key, "repositories"), store, parts.region)
+        elif (homes := home_options(store)) is not None:
+            faults += _check_homes((*key, homes.homes.service.value), homes, parts.network)
         elif isinstance(store, CheckpointsSpec):
             faults += _check_checkpoints((*key, "checkpoints"), store.checkpoints, parts)
         elif isinstance(store, ExistingCheckpointsSpec):
@@ -126,7 +133,25 @@ def _check_lustre(key: Key, options: LustreOptions, network: NewNetwork | Existi
     return faults + faults_at((*key, "subnet_id"), _check_subnet(options, network))
 
 
-def _check_subnet(options: LustreOptions, network: NewNetwork | ExistingNetwork | None) -> list[Finding]:
+def _check_homes(
+    key: Key, options: OpenZfsOptions | EfsOptions, network: NewNetwork | ExistingNetwork | None
+) -> list[Fault]:
+    faults = [
+        fault
+        for one in check_homes(options.homes)
+        for fault in faults_at((*key, *_key_of(one.path)), [replace(one, path="")])
+    ]
+    return faults + faults_at((*key, "subnet_id"), _check_subnet(options, network))
+
+
+def _key_of(path: str) -> Key:
+    """The key of a finding's path: `quotas[2].id` is `quotas`, 2, `id`."""
+    return tuple(int(part) if part.isdigit() else part for part in re.findall(r"\w+", path))
+
+
+def _check_subnet(
+    options: LustreOptions | OpenZfsOptions | EfsOptions, network: NewNetwork | ExistingNetwork | None
+) -> list[Finding]:
     if network is None:
         return []
     given = options.subnet_id
@@ -271,6 +296,10 @@ def check_change(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
             faults += _check_changed_lustre((*key, "lustre"), before.lustre, after.lustre)
             faults += _check_links((*key, "repositories"), before.repositories, after.repositories)
             faults += _check_place((*key, "lustre", "subnet_id"), name, deployed, wanted)
+        elif (old := home_options(before)) is not None and (new := home_options(after)) is not None:
+            faults += _check_changed_homes((*key, old.homes.service.value), old, new)
+            if isinstance(old, OpenZfsOptions):
+                faults += _check_place((*key, "openzfs", "subnet_id"), name, deployed, wanted)
         elif isinstance(before, CheckpointsSpec) and isinstance(after, CheckpointsSpec):
             faults += _check_buckets((*key, "checkpoints"), before.checkpoints, after.checkpoints)
     return faults
@@ -282,11 +311,11 @@ def check_change_of(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Finding]
 
 
 def _check_cluster(deployed: ClusterSpec, wanted: ClusterSpec) -> Iterator[Fault]:
-    """Stacks are named after the cluster, and stand in its account and Region: another is another cluster."""
+    """Stacks are named after the cluster, and are in its account and Region: another is another cluster."""
     for name in ("name", "region", "account"):
         before, after = getattr(deployed, name), getattr(wanted, name)
         if before != after and not (name == "account" and None in (before, after)):
-            yield from _changed((name,), f"{name}, by which every store is made anew", before, after)
+            yield from _changed((name,), f"{name}, by which every store is made again", before, after)
 
 
 def _check_changed_lustre(key: Key, before: LustreOptions, after: LustreOptions) -> list[Fault]:
@@ -298,6 +327,17 @@ def _check_changed_lustre(key: Key, before: LustreOptions, after: LustreOptions)
     return faults + _check_keys(key, before, after, _FIXED_LUSTRE_KEYS)
 
 
+def _check_changed_homes(
+    key: Key, before: OpenZfsOptions | EfsOptions, after: OpenZfsOptions | EfsOptions
+) -> list[Fault]:
+    faults = [
+        fault
+        for one in check_homes_change(before.homes, after.homes)
+        for fault in faults_at((*key, *_key_of(one.path)), [replace(one, path="")])
+    ]
+    return faults + _check_keys(key, before, after, ("encryption_key_arn",))
+
+
 def _check_links(key: Key, before: Sequence[RepositorySpec], after: Sequence[RepositorySpec]) -> Iterator[Fault]:
     """Find a directory that would be linked to another prefix: the new link is refused while the old one exists."""
     linked = {normal_path(one.path): one for one in before}
@@ -306,7 +346,7 @@ def _check_links(key: Key, before: Sequence[RepositorySpec], after: Sequence[Rep
         if old is None or _target(old) == _target(one):
             continue
         finding = STORE_CHANGE.finding(
-            cause="a directory cannot be linked anew while it is linked",
+            cause="a directory cannot be linked again while it is linked",
             got=one.uri,
             allowed=old.uri,
             fix="deploy once with the old link and on_removal: unlink, then once without it, then add the new one",
@@ -329,7 +369,8 @@ def _check_place(key: Key, name: str, deployed: ClusterSpec, wanted: ClusterSpec
 
 def _subnet(spec: ClusterSpec, name: str) -> str:
     network, store = spec.network, spec.data[name]
-    given = store.lustre.subnet_id if isinstance(store, LustreSpec) else None
+    options = store.lustre if isinstance(store, LustreSpec) else home_options(store)
+    given = None if options is None else options.subnet_id
     if isinstance(network, ExistingNetwork):
         return given or network.subnet_ids[0]
     return f"{network.availability_zone}, {network.cidr}, /{network.fleet_subnet_prefix or 'default'}"
@@ -344,8 +385,8 @@ def _check_buckets(key: Key, before: CheckpointOptions, after: CheckpointOptions
 
 def _check_keys(
     key: Key,
-    before: LustreOptions | CheckpointOptions,
-    after: LustreOptions | CheckpointOptions,
+    before: BaseModel,
+    after: BaseModel,
     names: tuple[str, ...],
 ) -> list[Fault]:
     return [

@@ -56,7 +56,7 @@ def check_inference_values(fleet: PlannedFleet, spec: InferenceFleetSpec) -> lis
     if rate is None:
         return faults
     findings = check_counts(requests_per_minute_per_node=rate)
-    if not fleet.broken & (COUNTS | {"capacity"}) and not check_number(key, spec):
+    if not fleet.broken & (COUNTS | {"capacity"}) and not check_number(fleet):
         findings += _check_room(fleet)
     return faults + faults_at((*key, "requests_per_minute_per_node"), findings)
 

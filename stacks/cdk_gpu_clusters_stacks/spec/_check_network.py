@@ -199,7 +199,7 @@ def _check_reserved(network: NewNetwork, zones: Sequence[str]) -> list[Fault]:
         return faults_at(key, [replace(one, fix=fix) for one in check_zones_of_nodes(zones, named)])
     found = check_zones_of_nodes(zones, ["the first two zones that CloudFormation lists"])
     fix = f"write control_availability_zones: two zones or more, {zones[0]} among them"
-    cause = "the nodes stand in the zone of their reserved capacity, and the load balancer perhaps not"
+    cause = "the nodes are in the zone of their reserved capacity, and the load balancer perhaps not"
     return faults_at(("network",), [replace(one, cause=cause, fix=fix) for one in found], at_key=True)
 
 
@@ -222,13 +222,13 @@ def _check_balancers_of_existing(network: ExistingNetwork, fleets: Sequence[Plan
 def _check_nodes(network: ExistingNetwork, fleet: PlannedFleet, name: str, balancer: dict[str, str]) -> list[Fault]:
     if fleet.is_in_service_subnets and not network.service_subnets and "capacity" not in fleet.broken:
         finding = SERVICE_SUBNETS.finding(
-            cause="nodes whose capacity is not reserved stand in service_subnets, and there are none",
+            cause="nodes whose capacity is not reserved are in service_subnets, and there are none",
             got="no service_subnets",
             allowed="private subnets in the zones of public_subnets",
             fix="add service_subnets",
         )
         return faults_at(("network",), [finding], at_key=True)
-    fix = f"add the zone to {name}, written alike"
+    fix = f"add the zone to {name}, written in the same way"
     found = [replace(one, fix=fix) for one in check_zones_of_nodes(fleet.zones, balancer)]
     return faults_at(("network", name), found)
 

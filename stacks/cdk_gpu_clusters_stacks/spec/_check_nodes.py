@@ -17,7 +17,7 @@ from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject
-from cdk_gpu_clusters.node.storage import LustreMount, check_read_only, check_storage, checkpoint_environment
+from cdk_gpu_clusters.node.storage import LustreMount, NfsMount, check_read_only, check_storage, checkpoint_environment
 from cdk_gpu_clusters.node.user_data import check_user_data_size, render_user_data
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
@@ -32,12 +32,12 @@ from cdk_gpu_clusters.rules.capacity_checks import (
 )
 from cdk_gpu_clusters.rules.fleet import (
     DEFAULT_IOPS,
-    DEFAULT_SIZE_GIB,
     DEFAULT_THROUGHPUT_MIB_PER_S,
     check_alarms,
     check_emails,
     check_root_volume,
 )
+from cdk_gpu_clusters.rules.homes import check_home_client
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
@@ -51,8 +51,16 @@ from ._document import Fault, Key, faults_at, under
 from ._parts import parts_of
 from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NO_LOCAL_DISKS, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
 from .capacity import NewReservation, ReservationGroup, UltraServerBlock, block_sizes
-from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
-from .fleet import FleetSpec, ImageByOs, NodesSpec, read_script
+from .data import (
+    FILE_SYSTEMS,
+    CheckpointsSpec,
+    ExistingCheckpointsSpec,
+    ExistingLustreSpec,
+    LustreSpec,
+    home_storage,
+    serves_efa,
+)
+from .fleet import FleetSpec, ImageByOs, read_script
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .planned_fleet import PlannedFleet
@@ -60,8 +68,9 @@ from .planned_fleet import PlannedFleet
 # Number of nodes, and their root volume.
 
 
-def check_number(key: Key, spec: NodesSpec) -> list[Fault]:
+def check_number(fleet: PlannedFleet) -> list[Fault]:
     """Find a number of nodes that is missing, given twice, or no range."""
+    key, spec = fleet.key, fleet.spec
     both = spec.nodes is not None and (spec.min_nodes is not None or spec.max_nodes is not None)
     if both or (spec.nodes is None and None in (spec.min_nodes, spec.max_nodes)):
         given = [name for name in ("nodes", "min_nodes", "max_nodes") if getattr(spec, name) is not None]
@@ -84,11 +93,11 @@ def check_number(key: Key, spec: NodesSpec) -> list[Fault]:
     return []
 
 
-def check_volume(key: Key, spec: NodesSpec) -> list[Fault]:
+def check_volume(fleet: PlannedFleet) -> list[Fault]:
     """Find a root volume that EC2 refuses."""
-    volume = spec.root_volume
+    key, volume = fleet.key, fleet.spec.root_volume
     findings = check_root_volume(
-        size_gib=volume.size_gib or DEFAULT_SIZE_GIB,
+        size_gib=fleet.root_volume_gib,
         iops=volume.iops or DEFAULT_IOPS,
         throughput_mib_per_s=volume.throughput_mib_per_s or DEFAULT_THROUGHPUT_MIB_PER_S,
     )
@@ -286,7 +295,7 @@ def check_mounted_stores(fleet: PlannedFleet) -> list[Fault]:
         for point, name in fleet.spec.mounts.items()
         for fault in faults_at(
             (*fleet.key, "mounts", point),
-            check_store_name(name, stores, (LustreSpec, ExistingLustreSpec), "lustre"),
+            check_store_name(name, stores, FILE_SYSTEMS, "lustre"),
         )
     ]
 
@@ -298,14 +307,21 @@ def check_mounts(view: PlannedFleet) -> list[Fault]:
         return unknown
     key = (*view.key, "mounts")
     faults: list[Fault] = []
-    mounts = [LustreMount(mount_point=point, dns_name="d", mount_name="m") for point in view.spec.mounts]
+    stores = view.parts.stores or {}
+    mounts = [
+        LustreMount(mount_point=point, dns_name="d", mount_name="m")
+        if isinstance(stores.get(name), LustreSpec | ExistingLustreSpec)
+        # Also a store with a fault of its own, which may be of any kind.
+        else NfsMount(mount_point=point, dns_name="d", export_path="/")
+        for point, name in view.spec.mounts.items()
+    ]
     for finding in check_storage(mounts, view.scratch):
         point = finding.path.removeprefix("mounts[").removesuffix("]")
         fix = finding.fix or "write a directory such as /fsx"
         where = (*key, point) if point in view.spec.mounts else key
         faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
     for point, name in view.spec.mounts.items():
-        faults += faults_at((*key, point), _check_client(view, (view.parts.stores or {}).get(name)))
+        faults += faults_at((*key, point), _check_client(view, stores.get(name)))
     return faults
 
 
@@ -313,6 +329,11 @@ def _check_client(view: PlannedFleet, store: Any) -> list[Finding]:
     version: str | None
     network = view.parts.network
     zone = None if network is None else network.availability_zone
+    homes = home_storage(store)
+    # A name and an id cannot be compared: which is which differs between accounts.
+    alike = [one for one in view.zones if zone is not None and is_zone_id(one) == is_zone_id(zone)]
+    if homes is not None:
+        return check_home_client(homes.service, zones=alike, file_system_zones=[] if zone is None else [zone])
     if isinstance(store, LustreSpec):
         version = store.lustre.lustre_version
     elif isinstance(store, ExistingLustreSpec):

@@ -38,7 +38,7 @@ class Document:
     Attributes:
         data: Mappings, lists, text, numbers, booleans and None.
         keys: Place of each mapping key, by its path from the root.
-        values: Place of each value, by its path from the root; mappings and lists stand at their key.
+        values: Place of each value, by its path from the root; mappings and lists are at their key.
         faults: What is wrong with the text, each fault with its place.
         unread: Paths of values that could not be read; they are None in `data`.
     """
@@ -391,7 +391,7 @@ class _Builder:
             return None
 
     def _merge(self, source: Node, path: Key, made: dict[str, object]) -> None:
-        """Add what `<<` brings in; keys that stand in the mapping itself win."""
+        """Add what `<<` brings in; keys that are in the mapping itself win."""
         parts = source.value if isinstance(source, SequenceNode) else [source]
         for part in parts:
             if not isinstance(part, MappingNode) or id(part) in self._open:

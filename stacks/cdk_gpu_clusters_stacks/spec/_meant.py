@@ -18,6 +18,7 @@ from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ClusterSpec, TrainingSpec
 from .network import NewNetwork
+from .pcs import LoginNodesSpec, PcsSpec
 
 #: Key of the file that holds fleets -> their model.
 FLEET_KINDS: Mapping[str, type[FleetSpec | InferenceFleetSpec]] = {
@@ -65,6 +66,8 @@ EXAMPLES = {
     "tags": "{project: llama}",
     "data": "{corpus: {lustre: {storage_capacity_gib: 1200, throughput_mb_per_s_per_tib: 125}}}",
     "lustre": "{storage_capacity_gib: 1200, throughput_mb_per_s_per_tib: 125}",
+    "openzfs": "{storage_capacity_gib: 1024}",
+    "efs": "{}",
     "checkpoints": "{}",
     "environment": "{NCCL_DEBUG: INFO}",
     "mounts": "{/fsx: corpus}",
@@ -78,6 +81,11 @@ EXAMPLES = {
     "weights": "{s3_uri: s3://my-models/chat}",
     "load_balancer": "{clients: [10.0.0.0/16]}",
     "eks": '{kubernetes_version: "1.34"}',
+    "pcs": '{size: small, slurm_version: "26.05"}',
+    "accounting": "{keep_days: 365}",
+    "login": "{nodes: 1, mounts: {/home: home}}",
+    "queues": "{train: {fleets: [trainers]}}",
+    "slurm_settings": "{SchedulerParameters: bf_continue}",
     "system_nodes": "{instance_type: m7i.large, nodes: 2}",
     "software": "{apply: true}",
     "object_lock": "{mode: governance, days: 7}",
@@ -159,6 +167,8 @@ def _homes() -> dict[str, list[str]]:
         ("load_balancer", LoadBalancerSpec),
         ("network", NewNetwork),
         ("eks", EksSpec),
+        ("pcs", PcsSpec),
+        ("login", LoginNodesSpec),
     ]
     for place, model in places:
         for field in model.model_fields:
@@ -182,7 +192,7 @@ _SHORT = 4
 
 
 def usable_name(text: str) -> str:
-    """A name near `text` that can stand in a stack name; empty if letters of another alphabet would be lost."""
+    """A name near `text` that can be in a stack name; empty if letters of another alphabet would be lost."""
     text = "".join(one for one in normalize("NFKD", text) if not combining(one))
     if any(one.isalpha() and not one.isascii() for one in text):
         return ""

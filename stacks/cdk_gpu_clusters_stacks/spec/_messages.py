@@ -22,7 +22,7 @@ from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, home
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, USER_DATA_FILE, WRONG_TYPE, WRONG_VALUE
 from .model import ORCHESTRATORS, ClusterSpec
 
-_PLANNED = ("pcs", "hyperpod", "parallelcluster", "batch")
+_PLANNED = ("hyperpod", "parallelcluster", "batch")
 
 
 def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
@@ -158,7 +158,7 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 
 #: Other names of orchestrators.
-_ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "none": "ec2"}
+_ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
 
 
 def _orchestrator(value: object) -> Finding:
@@ -253,6 +253,8 @@ FORMS = {
     "data": (
         Form("lustre", "{lustre: {storage_capacity_gib: …}}"),
         Form("existing_lustre", "{existing_lustre: {file_system_id: fs-…}}", "fs-"),
+        Form("openzfs", "{openzfs: {storage_capacity_gib: …}}"),
+        Form("efs", "{efs: {}}"),
         Form("checkpoints", "{checkpoints: {}}"),
         Form("existing_checkpoints", "{existing_checkpoints: {bucket_name: …}}"),
     ),

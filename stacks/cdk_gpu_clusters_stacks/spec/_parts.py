@@ -20,6 +20,7 @@ from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ORCHESTRATORS, ClusterSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
+from .pcs import PcsSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class SpecParts:
         profile: What the orchestrator takes, forbids and does by itself.
         eks: The cluster of EKS, as far as the file describes it.
         eks_is_broken: Whether its section has a fault.
+        pcs: The Slurm cluster, as far as the file describes it.
+        pcs_is_broken: Whether its section has a fault.
         paths: Directories that stores with a fault link to S3.
     """
 
@@ -75,12 +78,19 @@ class SpecParts:
     profile: OrchestratorProfile = EC2
     eks: EksSpec | None = None
     eks_is_broken: bool = False
+    pcs: PcsSpec | None = None
+    pcs_is_broken: bool = False
     paths: Mapping[Key, str] = field(default_factory=dict)
 
     @property
     def makes_eks(self) -> bool:
         """Whether a cluster of EKS is made, as far as its section is valid."""
         return self.profile.joins_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
+
+    @property
+    def makes_slurm(self) -> bool:
+        """Whether a Slurm cluster is made, as far as its section is valid."""
+        return self.profile.joins_slurm and not self.pcs_is_broken and (self.pcs is None or self.pcs.existing is None)
 
 
 def parts_of(spec: ClusterSpec) -> SpecParts:
@@ -99,12 +109,14 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
         bool(fleets),
         profile=ORCHESTRATORS[spec.orchestrator],
         eks=None if spec.eks == EksSpec() else spec.eks,
+        pcs=None if spec.pcs == PcsSpec() else spec.pcs,
     )
 
 
 def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
     """The valid parts of a file that has faults."""
     region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
+    pcs = _if_valid(_PCS, data.get("pcs"), context)
     profile = next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator", "ec2")), None)
     return SpecParts(
         region if isinstance(region, str) and region else None,
@@ -116,6 +128,8 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         profile=profile or EC2,
         eks=None if profile is None else eks,  # its section may be right, then
         eks_is_broken="eks" in data and eks is None,
+        pcs=None if profile is None else pcs,
+        pcs_is_broken="pcs" in data and pcs is None,
         paths=dict(_linked_paths(data.get("data"))),
     )
 
@@ -156,12 +170,13 @@ def _valid_stores(raw: object) -> Mapping[str, Any] | None:
 _STORE: TypeAdapter[Any] = TypeAdapter(StoreSpec)
 _NETWORK: TypeAdapter[Any] = TypeAdapter(NetworkSpec)
 _EKS: TypeAdapter[Any] = TypeAdapter(EksSpec)
+_PCS: TypeAdapter[Any] = TypeAdapter(PcsSpec)
 
 
-def _if_valid(form: TypeAdapter[Any], raw: object) -> Any:
+def _if_valid(form: TypeAdapter[Any], raw: object, context: Mapping[str, Path] | None = None) -> Any:
     """A part of the file; None if it has a fault."""
     try:
-        return form.validate_python(raw)
+        return form.validate_python(raw, context=context)
     except ValidationError:
         return None
 

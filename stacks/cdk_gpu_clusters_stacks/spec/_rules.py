@@ -18,7 +18,7 @@ ONE_FORM = define_rule("GPU-SPEC-009", "a value with several forms has exactly o
 ORCHESTRATOR = define_rule("GPU-SPEC-010", "the orchestrator is one that this version builds", source=_FORMAT)
 NAME = define_rule(
     "GPU-SPEC-011",
-    "a name can stand in the names of stacks",
+    "a name is valid in the names of stacks",
     source='AWS CloudFormation user guide, "Specify stack details": letters, digits, hyphens, at most 128 characters',
 )
 NODE_COUNT = define_rule("GPU-SPEC-012", "a fleet has a number of nodes, or a range", source=_FORMAT)
@@ -80,13 +80,13 @@ CLOSED_REGISTRY = define_rule(
 )
 FOREIGN_ARN = define_rule(
     "GPU-SPEC-030",
-    "certificates and secrets stand in the cluster's Region",
+    "certificates and secrets are in the cluster's Region",
     source='Elastic Load Balancing user guide for Application Load Balancers, "SSL certificates"; AWS Secrets Manager '
     "and Systems Manager API references: regional",
 )
 SERVICE_SUBNETS = define_rule(
     "GPU-SPEC-031",
-    "inference nodes without reserved capacity stand in service_subnets of an existing network",
+    "inference nodes without reserved capacity are in service_subnets of an existing network",
     source=_FORMAT,
 )
 SILENT_ALARMS = define_rule("GPU-SPEC-032", "alarms that are switched off have no recipients", source=_FORMAT)
@@ -99,6 +99,28 @@ NO_LOCAL_DISKS = define_rule(
     "GPU-SPEC-043",
     "scratch is asked for on types with local disks",
     source="EC2 DescribeInstanceTypes, InstanceStorageInfo",
+)
+PCS_SECTION = define_rule("GPU-SPEC-044", "the section of a Slurm cluster is for orchestrator pcs", source=_FORMAT)
+PCS_EXISTING = define_rule(
+    "GPU-SPEC-045", "a Slurm cluster is made here, or exists already: then others say how it is", source=_FORMAT
+)
+PCS_INFERENCE = define_rule(
+    "GPU-SPEC-046",
+    "a Slurm cluster has training fleets only",
+    source="slurm.conf(5): Slurm runs jobs; this library has model servers on plain EC2 and on Amazon EKS",
+)
+PCS_LOGIN = define_rule(
+    "GPU-SPEC-047",
+    "login nodes have no accelerators, and mount file systems of the file",
+    source='AWS PCS user guide, "AWS PCS login nodes": users submit jobs there, and none runs there',
+)
+PCS_QUEUE = define_rule(
+    "GPU-SPEC-048",
+    "queues and settings of nodes name training fleets, and every training fleet is in a queue",
+    source='AWS PCS user guide, "AWS PCS queues"',
+)
+PCS_USERS = define_rule(
+    "GPU-SPEC-049", "the list of users is a YAML file in the folder of the cluster file or below it", source=_FORMAT
 )
 EKS_SECTION = define_rule("GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT)
 EKS_EXISTING = define_rule(

@@ -36,6 +36,9 @@ class Resource(Enum):
     FLOW_LOG = auto()
 
     FILE_SYSTEM = auto()
+    #: File systems of home directories.
+    OPENZFS = auto()
+    EFS = auto()
     S3_LINK = auto()
     BUCKET = auto()
     DIRECTORY_BUCKET = auto()
@@ -49,6 +52,15 @@ class Resource(Enum):
     SYSTEM_TEMPLATE = auto()
     SOFTWARE = auto()
 
+    #: The cluster of AWS PCS, and what is in it beside the fleets.
+    SLURM_CLUSTER = auto()
+    LOGIN_NODES = auto()
+    LOGIN_TEMPLATE = auto()
+    LOGIN_SECURITY_GROUP = auto()
+    QUEUE = auto()
+    #: The queue of a single fleet, in its stack.
+    FLEET_QUEUE = auto()
+
     RESERVATION = auto()
     RESERVED_PLACEMENT = auto()
 
@@ -56,16 +68,19 @@ class Resource(Enum):
     FLEET = auto()
     EC2_TEMPLATE = auto()
     EKS_TEMPLATE = auto()
+    PCS_TEMPLATE = auto()
     AUTO_SCALING_GROUP = auto()
     NODE_GROUP = auto()
     #: What EKS cannot change of a node group: with another one it is another node group.
     NODE_GROUP_IDENTITY = auto()
+    COMPUTE_NODE_GROUP = auto()
     NODE_ROLE = auto()
     PLACEMENT_GROUP = auto()
     #: What grows a fleet when its block is delivered, and drains it before the end.
     BLOCK_FOLLOWER = auto()
     #: The resource group of a fleet with several blocks.
     BLOCK_GROUP = auto()
+    RESERVATION_GROUP = auto()
     FLEET_SECURITY_GROUP = auto()
     MOUNT_RULES = auto()
     ALARMS = auto()
@@ -80,8 +95,8 @@ class Resource(Enum):
     ACCESS_LOGS = auto()
 
 
-#: The launch template of a fleet under either orchestrator.
-TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE)
+#: The launch template of a fleet under any orchestrator.
+TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE, Resource.PCS_TEMPLATE)
 
 
 @dataclass(frozen=True, slots=True)

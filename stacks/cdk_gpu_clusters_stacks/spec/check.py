@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.plan import Topic
@@ -30,11 +30,12 @@ from ._check_nodes import (
     check_training_values,
     check_volume,
 )
+from ._check_pcs import check_compute_nodes, check_pcs
 from ._check_values import check_tags
-from ._document import Fault, Key, dotted, faults_at
+from ._document import Fault, dotted, faults_at
 from ._parts import FleetPart, SpecParts, parts_of
 from ._rules import FLEET_NAME, FLEETS
-from .fleet import FleetSpec, NodesSpec
+from .fleet import FleetSpec
 from .model import ClusterSpec
 from .planned_fleet import COUNTS, PlannedFleet
 
@@ -82,6 +83,7 @@ def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
             fleets.append(fleet)
             faults += check_fleet_nodes(fleet)
     faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
+    faults += check_pcs(parts, fleets)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
         faults += check_service_network(parts.network, fleets)
@@ -133,19 +135,18 @@ def _check_fabrics(views: Sequence[PlannedFleet]) -> list[Fault]:
 # One fleet: what all fleets have in common, then what only its kind has. Each check names the fields that it reads. It
 # is left out if one of them has a fault already.
 
-CheckT = TypeVar("CheckT")
-ValueCheck: TypeAlias = Callable[[Key, NodesSpec], list[Fault]]
-NodeCheck: TypeAlias = Callable[[PlannedFleet], list[Fault]]
+FleetCheck: TypeAlias = Callable[[PlannedFleet], list[Fault]]
 
-_OF_VALUES: tuple[tuple[frozenset[str], ValueCheck], ...] = (
+_OF_VALUES: tuple[tuple[frozenset[str], FleetCheck], ...] = (
     (COUNTS, check_number),
     (frozenset({"root_volume"}), check_volume),
 )
-_OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
+_OF_NODES: tuple[tuple[frozenset[str], FleetCheck], ...] = (
     (COUNTS | {"capacity"}, check_block_size),
     (frozenset(), check_capacity),
     (frozenset({"capacity"}), check_group_region),
     (frozenset({"capacity", "update"}), check_node_group),
+    (COUNTS | {"capacity", "mig"}, check_compute_nodes),
     (frozenset({"image"}), check_machine_image),
     (frozenset(), check_devices),
     (frozenset(), check_mig),
@@ -157,7 +158,7 @@ def check_fleet_values(fleet: PlannedFleet) -> list[Fault]:
     """Find what is wrong with a fleet of whatever type."""
     key, spec, parts = fleet.key, fleet.spec, fleet.parts
     faults = check_tags((*key, "tags"), spec.tags, above=parts.tags)
-    faults += [fault for check in _unbroken(_OF_VALUES, fleet.broken) for fault in check(key, spec)]
+    faults += [fault for check in _unbroken(_OF_VALUES, fleet.broken) for fault in check(fleet)]
     if not any(name.partition(".")[0] == "alarms" for name in fleet.broken):
         faults += check_alarms_of(fleet)
     faults += check_mounted_stores(fleet)
@@ -178,7 +179,7 @@ def check_fleet_nodes(view: PlannedFleet) -> list[Fault]:
     return faults + check_inference_nodes(view, view.spec)
 
 
-def _unbroken(checks: Iterable[tuple[frozenset[str], CheckT]], broken: frozenset[str]) -> list[CheckT]:
+def _unbroken(checks: Iterable[tuple[frozenset[str], FleetCheck]], broken: frozenset[str]) -> list[FleetCheck]:
     """The checks that read no broken field; `server` is one where any key of it is."""
     names = broken | {name.partition(".")[0] for name in broken}
     return [check for needs, check in checks if not needs & names]

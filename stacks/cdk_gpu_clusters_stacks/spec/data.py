@@ -7,8 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
+from cdk_gpu_clusters.catalogue.homes import (
+    EfsThroughputMode,
+    OpenZfsCompression,
+    OpenZfsDeploymentType,
+)
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType
 from cdk_gpu_clusters.rules.data_repository import DataRepository, DataRepositoryEvent
+from cdk_gpu_clusters.rules.homes import EfsHomes, HomeQuota, HomeStorage, OpenZfsHomes
 from cdk_gpu_clusters.rules.lustre import LustreSizing, ReadCacheMode
 
 from ._base import AsTuple, SpecModel, Text, form_of
@@ -184,6 +190,120 @@ class LustreSpec(SpecModel):
     )
 
 
+class QuotaSpec(SpecModel):
+    """The most storage that one user or group may use."""
+
+    kind: Annotated[Literal["user", "group"], updates(Resource.OPENZFS)] = Field(
+        default="user", description="Whether `id` is a user or a group."
+    )
+    id: Annotated[int, updates(Resource.OPENZFS)] = Field(
+        description="Numeric id: NFS knows no names.", examples=[2001]
+    )
+    storage_gib: Annotated[int, updates(Resource.OPENZFS)] = Field(
+        description="Most storage in GiB; 0 means no limit.", examples=[100]
+    )
+
+    @property
+    def quota(self) -> HomeQuota:
+        """The quota, as the library's rules take it."""
+        return (HomeQuota.user if self.kind == "user" else HomeQuota.group)(self.id, self.storage_gib)
+
+
+class OpenZfsOptions(SpecModel):
+    """The FSx for OpenZFS file system to make. Each key states whether a change replaces it."""
+
+    storage_capacity_gib: Annotated[int, updates(Resource.OPENZFS)] = Field(
+        default=1024, description="SSD storage, 64 to 524288 GiB. It can only grow."
+    )
+    throughput_mb_per_s: Annotated[int, updates(Resource.OPENZFS)] = Field(
+        default=320,
+        description="160, 320, 640, 1280, 2560, 3840, 5120, 7680 or 10240 MB/s; 64, 128, 256, 512, 1024, 2048, 3072 or "
+        "4096 MB/s of the deployment types that end in 1.",
+    )
+    deployment_type: Annotated[
+        Literal["SINGLE_AZ_HA_2", "SINGLE_AZ_HA_1", "SINGLE_AZ_2", "SINGLE_AZ_1"], replaces(Resource.OPENZFS)
+    ] = Field(
+        default="SINGLE_AZ_HA_2",
+        description="The types with HA have a standby server in the same zone. It never changes.",
+    )
+    compression: Annotated[Literal["ZSTD", "LZ4", "NONE"], updates(Resource.OPENZFS)] = Field(
+        default="ZSTD", description="How data are compressed."
+    )
+    record_size_kib: Annotated[int, updates(Resource.OPENZFS)] = Field(
+        default=128, description="Largest block of a file: a power of two from 4 to 1024 KiB."
+    )
+    quotas: Annotated[tuple[QuotaSpec, ...], AsTuple, updates(Resource.OPENZFS)] = Field(
+        default=(), description="Limits of users and groups, 500 at most."
+    )
+    backup_retention_days: Annotated[int, updates(Resource.OPENZFS)] = Field(
+        default=30, description="Days for which daily backups are kept, 0 to 90; 0 means none."
+    )
+    weekly_maintenance_start_time: Annotated[WeeklyTime | None, updates(Resource.OPENZFS)] = Field(
+        default=None,
+        description="Weekly maintenance, day:hour:minute in UTC, Monday is 1. Default: FSx chooses.",
+    )
+    encryption_key_arn: Annotated[KeyArn | None, replaces(Resource.OPENZFS)] = _KEY
+    subnet_id: Annotated[SubnetId | None, replaces(Resource.OPENZFS)] = Field(
+        default=None,
+        description="Subnet of its servers, one of the network's. Default: the network's subnet; to be given where "
+        "the network has several. A change replaces the file system.",
+    )
+
+    @property
+    def homes(self) -> OpenZfsHomes:
+        """The file system, as the library's rules take it."""
+        return OpenZfsHomes(
+            storage_capacity_gib=self.storage_capacity_gib,
+            throughput_mb_per_s=self.throughput_mb_per_s,
+            deployment_type=OpenZfsDeploymentType(self.deployment_type),
+            compression=OpenZfsCompression(self.compression),
+            record_size_kib=self.record_size_kib,
+            quotas=tuple(one.quota for one in self.quotas),
+            backup_retention_days=self.backup_retention_days,
+        )
+
+
+class OpenZfsSpec(SpecModel):
+    """Home directories on FSx for OpenZFS, made here in a data stack of their own."""
+
+    openzfs: Annotated[OpenZfsOptions, NO_CHANGE] = Field(description="The file system to make.")
+
+
+class EfsOptions(SpecModel):
+    """The Amazon EFS file system to make. Each key states whether a change replaces it."""
+
+    throughput_mode: Annotated[Literal["elastic", "bursting", "provisioned"], updates(Resource.EFS)] = Field(
+        default="elastic", description="How throughput follows the load."
+    )
+    provisioned_mib_per_s: Annotated[int | None, updates(Resource.EFS)] = Field(
+        default=None, description="Throughput of the mode `provisioned`, 1 to 3414 MiB/s."
+    )
+    backups: Annotated[bool, updates(Resource.EFS)] = Field(
+        default=True, description="Whether AWS Backup makes daily backups."
+    )
+    encryption_key_arn: Annotated[KeyArn | None, replaces(Resource.EFS)] = _KEY
+    subnet_id: Annotated[SubnetId | None, updates(Resource.EFS)] = Field(
+        default=None,
+        description="Subnet of its mount target, one of the network's. Default: the network's subnet; to be given "
+        "where the network has several.",
+    )
+
+    @property
+    def homes(self) -> EfsHomes:
+        """The file system, as the library's rules take it."""
+        return EfsHomes(
+            throughput_mode=EfsThroughputMode(self.throughput_mode),
+            provisioned_mib_per_s=self.provisioned_mib_per_s,
+            backups=self.backups,
+        )
+
+
+class EfsSpec(SpecModel):
+    """Home directories on Amazon EFS, made here in a data stack of their own."""
+
+    efs: Annotated[EfsOptions, NO_CHANGE] = Field(description="The file system to make.")
+
+
 class ExistingLustreOptions(SpecModel):
     """How an existing file system is reached, as `aws fsx describe-file-systems` shows it."""
 
@@ -309,20 +429,43 @@ def has_directory_bucket(store: object) -> bool:
 
 
 def _form(value: object) -> str | None:
-    return form_of(value, ("lustre", "existing_lustre", "checkpoints", "existing_checkpoints"))
+    return form_of(value, ("lustre", "existing_lustre", "openzfs", "efs", "checkpoints", "existing_checkpoints"))
 
 
 StoreSpec = Annotated[
     Annotated[LustreSpec, Tag("<lustre>")]
     | Annotated[ExistingLustreSpec, Tag("<existing_lustre>")]
+    | Annotated[OpenZfsSpec, Tag("<openzfs>")]
+    | Annotated[EfsSpec, Tag("<efs>")]
     | Annotated[CheckpointsSpec, Tag("<checkpoints>")]
     | Annotated[ExistingCheckpointsSpec, Tag("<existing_checkpoints>")],
     Discriminator(_form),
 ]
 
 
+#: Stores that nodes mount.
+FILE_SYSTEMS = (LustreSpec, ExistingLustreSpec, OpenZfsSpec, EfsSpec)
+#: File systems that are made here.
+NEW_FILE_SYSTEMS = (LustreSpec, OpenZfsSpec, EfsSpec)
+
+
+def home_storage(store: StoreSpec | None) -> HomeStorage | None:
+    """The file system of home directories, as the library's rules take it; None of other stores."""
+    options = home_options(store)
+    return None if options is None else options.homes
+
+
+def home_options(store: object) -> OpenZfsOptions | EfsOptions | None:
+    """The options of home directories that are made here; None of other stores."""
+    if isinstance(store, OpenZfsSpec):
+        return store.openzfs
+    return store.efs if isinstance(store, EfsSpec) else None
+
+
 def serves_efa(store: StoreSpec | None) -> bool | None:
     """Whether a file system serves clients over EFA; None for other stores, and for one that has a fault."""
+    if isinstance(store, OpenZfsSpec | EfsSpec):
+        return False
     if isinstance(store, LustreSpec):
         return store.lustre.efa
     return store.existing_lustre.efa if isinstance(store, ExistingLustreSpec) else None

@@ -150,7 +150,7 @@ class WatchSpec(SpecModel):
         description="Least severe fault that is repaired.",
     )
     actions_per_hour: int = _number(
-        "actions_per_hour", "Nodes of the fleet that may be taken out for good within an hour."
+        "actions_per_hour", "Nodes of the fleet that may be taken out permanently within an hour."
     )
     reboots_per_hour: int = _number("reboots_per_hour", "Nodes of the fleet that may be rebooted within an hour.")
     resets_per_hour: int = _number("resets_per_hour", "Nodes that may have their GPUs reset within an hour.")
@@ -164,7 +164,7 @@ class WatchSpec(SpecModel):
     interval_seconds: int = _number("interval_seconds", "Time from one poll to the next.")
     drain_on_rebalance: bool = Field(
         default=_USUAL_WATCH.drain_on_rebalance,
-        description="Whether a rebalance recommendation drains a Spot node, which may stay all the same.",
+        description="Whether a rebalance recommendation drains a Spot node, which might not be interrupted.",
     )
     job_seconds: int = _number("job_seconds", "Time that jobs have from SIGTERM to the node's end.")
     dcgm_level: int = _number(
@@ -201,13 +201,13 @@ class AlarmsSpec(SpecModel):
         description="False: no alarms at all, and nothing stops a launch loop. CloudWatch bills each.",
     )
     idle: Annotated[bool, updates(Resource.ALARMS)] = Field(
-        default=True, description="Whether GPUs that all stand idle raise an alarm."
+        default=True, description="Whether an alarm is raised when all GPUs are idle."
     )
     idle_minutes: Annotated[int, updates(Resource.ALARMS)] = Field(
         default=_USUAL_ALARMS.idle_minutes or 60,
         ge=5,
         le=1440,
-        description="How long they stand idle before it.",
+        description="How long they are idle before the alarm.",
     )
     abandoned_launches_per_node: Annotated[int, updates(Resource.ALARMS)] = Field(
         default=_USUAL_ALARMS.abandoned_launches_per_node,
@@ -298,11 +298,19 @@ class NodesSpec(SpecModel):
     """Equal nodes: an instance type, a number, and where the instances come from."""
 
     instance_type: Annotated[
-        Text, updates(Resource.EC2_TEMPLATE, Resource.NODE_GROUP_IDENTITY), replaces(Resource.RESERVATION)
+        Text,
+        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.NODE_GROUP_IDENTITY),
+        replaces(Resource.COMPUTE_NODE_GROUP, Resource.RESERVATION),
     ] = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
     nodes: Annotated[
         int | None,
-        updates(Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP, Resource.BLOCK_FOLLOWER, Resource.RESERVATION),
+        updates(
+            Resource.AUTO_SCALING_GROUP,
+            Resource.NODE_GROUP,
+            Resource.COMPUTE_NODE_GROUP,
+            Resource.BLOCK_FOLLOWER,
+            Resource.RESERVATION,
+        ),
     ] = Field(default=None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`.")
     min_nodes: Annotated[int | None, changes_with("nodes")] = Field(
         default=None, ge=0, description="Least number of nodes of a fleet that scales."
@@ -316,16 +324,18 @@ class NodesSpec(SpecModel):
             *TEMPLATES,
             Resource.AUTO_SCALING_GROUP,
             Resource.NODE_GROUP_IDENTITY,
+            Resource.COMPUTE_NODE_GROUP,
             Resource.RESERVATION,
             Resource.BLOCK_FOLLOWER,
             Resource.BLOCK_GROUP,
+            Resource.RESERVATION_GROUP,
         ),
     ] = Field(
         default=OnDemand(),
         description="Where the instances come from: on_demand, spot, an existing reservation or group of them, "
         "a Capacity Block, several of them, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
-    image: Annotated[ImageSpec | None, updates(Resource.EC2_TEMPLATE)] = Field(
+    image: Annotated[ImageSpec | None, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE)] = Field(
         default=None,
         description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}, "
         "also with framework: pytorch. "
@@ -344,7 +354,7 @@ class NodesSpec(SpecModel):
         description="Placement group of the fleet. Default: cluster with EFA, none for Capacity Blocks (EC2 refuses "
         "one) and without EFA; a reservation's own.",
     )
-    mig: Annotated[MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP)] = Field(
+    mig: Annotated[MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP)] = Field(
         default=None,
         description="How every GPU is split with MIG: profiles separated by commas, by name or id, the same for all "
         "GPUs; or a list, one text for each GPU, `off` for an unsplit one. Not with EFA. Default: no split.",
@@ -354,7 +364,7 @@ class NodesSpec(SpecModel):
         default="after",
         description="Whether GPUs are split after or before NVIDIA's fabric manager starts.",
     )
-    mounts: Annotated[dict[Text, Name], updates(*TEMPLATES, Resource.MOUNT_RULES)] = Field(
+    mounts: Annotated[dict[Text, Name], updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP, Resource.MOUNT_RULES)] = Field(
         default={},
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
         examples=[{"/fsx": "corpus"}],
@@ -381,9 +391,12 @@ class NodesSpec(SpecModel):
         "and user_data.",
         examples=[["STORAGE_KEY"]],
     )
-    tags: Annotated[Tags, updates(Resource.TAGS, *TEMPLATES, Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)] = Field(
-        default={}, description="Tags of the fleet's resources, over and above the cluster's."
-    )
+    tags: Annotated[
+        Tags,
+        updates(
+            Resource.TAGS, *TEMPLATES, Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP
+        ),
+    ] = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
 
     @property
     def minimum_nodes(self) -> int:
@@ -470,7 +483,7 @@ class FleetSpec(NodesSpec):
 
     efa: Annotated[
         bool | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.NODE_GROUP),
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP),
         makes(Resource.FLEET_SECURITY_GROUP, Resource.MOUNT_RULES),
     ] = Field(
         default=None,
@@ -489,7 +502,7 @@ class FleetSpec(NodesSpec):
         default="default",
         description="Fleets with the same fabric share one EFA security group and reach each other.",
     )
-    scratch: Annotated[bool, updates(*TEMPLATES)] = Field(
+    scratch: Annotated[bool, updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP)] = Field(
         default=True,
         description="Whether the local disks of a node, where its type has some, become one file system at /scratch. "
         "It is empty after every stop of the instance.",
@@ -508,7 +521,11 @@ class FleetSpec(NodesSpec):
         default=None,
         description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
     )
-    metadata_users: Annotated[tuple[UserName, ...], AsTuple, updates(Resource.EC2_TEMPLATE)] = Field(
+    metadata_users: Annotated[
+        tuple[UserName, ...],
+        AsTuple,
+        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.COMPUTE_NODE_GROUP),
+    ] = Field(
         default=(),
         description="Users of the nodes, by name or number, who reach the instance metadata service beside root, and "
         "so have the role of the nodes. `*` for all users.",

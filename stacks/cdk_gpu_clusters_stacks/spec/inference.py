@@ -78,7 +78,7 @@ class ServerSpec(SpecModel):
     )
     environment: Environment = Field(
         default={},
-        description="Plain variables of every server; no secrets, for they stand in the user data.",
+        description="Plain variables of every server; no secrets, because they are in the user data.",
     )
     secrets: dict[VariableName, SecretSpec] = Field(
         default={}, description="Variables whose values the node fetches when a server starts."

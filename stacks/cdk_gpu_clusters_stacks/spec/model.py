@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, PCS, OrchestratorProfile
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
@@ -17,6 +17,7 @@ from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
 from .network import NetworkSpec
+from .pcs import PcsSpec
 
 
 def _digits(value: object) -> object:
@@ -33,7 +34,7 @@ AccountId = Annotated[
 
 
 #: Value of `orchestrator` -> what it takes, forbids and does by itself.
-ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {"ec2": EC2, "eks": EKS_MANAGED}
+ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {"ec2": EC2, "eks": EKS_MANAGED, "pcs": PCS}
 
 #: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
 FLEET_FEATURES = (
@@ -77,13 +78,19 @@ class ClusterSpec(SpecModel):
         default=None,
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
-    orchestrator: Annotated[Literal["ec2", "eks"], updates(Resource.FLEET), makes(Resource.MORE_ENDPOINTS)] = Field(
-        default="ec2",
-        description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM. "
-        "`eks`: managed node groups of Amazon EKS, jobs by Kubernetes.",
+    orchestrator: Annotated[Literal["ec2", "eks", "pcs"], updates(Resource.FLEET), makes(Resource.MORE_ENDPOINTS)] = (
+        Field(
+            default="ec2",
+            description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
+            "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
+            "groups of AWS PCS, jobs by Slurm.",
+        )
     )
     eks: Annotated[EksSpec, NO_CHANGE] = Field(
         default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
+    )
+    pcs: Annotated[PcsSpec, NO_CHANGE] = Field(
+        default=PcsSpec(), description="The Slurm cluster of AWS PCS. Only with `orchestrator: pcs`."
     )
     tags: Annotated[
         Tags,
@@ -92,8 +99,11 @@ class ClusterSpec(SpecModel):
             *TEMPLATES,
             Resource.AUTO_SCALING_GROUP,
             Resource.NODE_GROUP,
+            Resource.COMPUTE_NODE_GROUP,
             Resource.SYSTEM_NODES,
             Resource.SYSTEM_TEMPLATE,
+            Resource.LOGIN_NODES,
+            Resource.LOGIN_TEMPLATE,
         ),
     ] = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
     termination_protection: Annotated[bool, NO_CHANGE] = Field(
@@ -103,8 +113,17 @@ class ClusterSpec(SpecModel):
     )
     network: Annotated[
         NetworkSpec,
-        updates(Resource.AUTO_SCALING_GROUP, Resource.LOAD_BALANCER, Resource.CONTROL_PLANE, Resource.SOFTWARE),
-        replaces(Resource.NODE_GROUP, Resource.SYSTEM_NODES, Resource.FILE_SYSTEM),
+        updates(
+            Resource.AUTO_SCALING_GROUP,
+            Resource.LOAD_BALANCER,
+            Resource.CONTROL_PLANE,
+            Resource.SOFTWARE,
+            Resource.COMPUTE_NODE_GROUP,
+            Resource.PCS_TEMPLATE,
+            Resource.LOGIN_NODES,
+            Resource.LOGIN_TEMPLATE,
+        ),
+        replaces(Resource.NODE_GROUP, Resource.SYSTEM_NODES, Resource.SLURM_CLUSTER, Resource.FILE_SYSTEM),
     ] = Field(description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`).")
     data: Annotated[dict[Name, StoreSpec], NO_CHANGE] = Field(
         default={},
@@ -124,6 +143,8 @@ class ClusterSpec(SpecModel):
         features = list(FLEET_FEATURES)
         if ORCHESTRATORS[self.orchestrator].joins_eks:
             features += [*_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.eks.software.apply else [])]
+        if ORCHESTRATORS[self.orchestrator].joins_slurm:
+            features.append(NetworkFeature.PCS)
         if any(map(has_directory_bucket, self.data.values())):
             features.append(NetworkFeature.S3_EXPRESS)
         return tuple(features)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from cdk_gpu_clusters.catalogue.homes import nfs_export, nfs_options
 from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.fleet.compute_node_group import (
+    ComputeNodeGroupPlan,
+    ComputeNodeGroupRequest,
+    plan_compute_node_group,
+)
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic, plan_fleet
@@ -21,7 +29,7 @@ from cdk_gpu_clusters.fleet.request import (
 )
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
-from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, ScratchSettings
+from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters.rules.mig import MigLayout
@@ -35,7 +43,7 @@ from cdk_gpu_clusters.rules.model_servers import (
 
 from ._parts import FleetPart, SpecParts, parts_of
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
-from .data import serves_efa
+from .data import StoreSpec, home_storage, serves_efa
 from .fleet import FleetSpec, ImageByOs
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
@@ -104,6 +112,43 @@ class PlannedFleet(FleetPart):
         return plan_node_group(
             self.plan, NodeGroupRequest(name=self.name, labels={FLEET_LABEL: self.name}, rolls=rolls)
         )
+
+    @cached_property
+    def compute_node_group(self) -> ComputeNodeGroupPlan:
+        """What AWS PCS adds to it.
+
+        Raises:
+            ConfigError: If its type is unknown.
+        """
+        return plan_compute_node_group(
+            self.plan,
+            ComputeNodeGroupRequest(
+                key=self.name, slurm_version=self.slurm_version, slurm_settings=self.slurm_node_settings
+            ),
+        )
+
+    @property
+    def slurm_node_settings(self) -> Mapping[str, str]:
+        """What the file sets of its nodes in slurm.conf."""
+        return {} if self.parts.pcs is None else self.parts.pcs.node_settings.get(self.name, {})
+
+    @property
+    def slurm_version(self) -> str:
+        """Version of Slurm of the cluster that it joins."""
+        pcs = self.parts.pcs
+        if pcs is None:
+            return DEFAULT_SLURM_VERSION
+        return pcs.existing.slurm_version if pcs.existing else pcs.slurm_version or DEFAULT_SLURM_VERSION
+
+    @property
+    def update(self) -> str:
+        """What a changed launch template does to running nodes: `never` or `rolling`. AWS PCS always replaces them."""
+        return "rolling" if self.profile.joins_slurm else self.spec.update
+
+    @property
+    def root_volume_gib(self) -> int:
+        """Size of the root volume of a node."""
+        return self.spec.root_volume.size_gib or self.profile.root_volume_gib
 
     @property
     def surge_nodes(self) -> int:
@@ -174,6 +219,24 @@ class PlannedFleet(FleetPart):
             cache_path=server.cache_path or "",
         )
 
+    def _mount(self, point: str, store: StoreSpec | None, dns_name: str, mount_name: str) -> Mount:
+        is_read_only, homes = point in self.spec.read_only_mounts, home_storage(store)
+        if homes is None:
+            return LustreMount(
+                mount_point=point,
+                dns_name=dns_name,
+                mount_name=mount_name,
+                efa=bool(serves_efa(store)),
+                read_only=is_read_only,
+            )
+        return NfsMount(
+            mount_point=point,
+            dns_name=dns_name,
+            export_path=nfs_export(homes.service),
+            options=nfs_options(homes.service),
+            read_only=is_read_only,
+        )
+
     def node_request(self, *, dns_name: str = "", mount_name: str = "") -> NodeRequest:
         """What the file requests of a node.
 
@@ -187,18 +250,12 @@ class PlannedFleet(FleetPart):
             watch=spec.watch.settings,
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
             mounts=tuple(
-                LustreMount(
-                    mount_point=point,
-                    dns_name=dns_name,
-                    mount_name=mount_name,
-                    efa=bool(serves_efa(stores.get(name))),
-                    read_only=point in spec.read_only_mounts,
-                )
-                for point, name in spec.mounts.items()
+                self._mount(point, stores.get(name), dns_name, mount_name) for point, name in spec.mounts.items()
             ),
             scratch=self.scratch_plan[0],
             node_config=self.node_group.node_config if self.profile.has_node_group else None,
             metadata_users=("*",) if self.profile.has_node_group else users,
+            slurm_version=self.slurm_version if self.profile.joins_slurm else None,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cluster_files.pcs_edits import EDITS_OF_PCS
 from cluster_files.store_edits import CLUSTER as STORES
 from cluster_files.store_edits import HARMFUL, HARMLESS
 
@@ -13,6 +14,7 @@ _SCRIPT = Path(__file__).resolve().parents[3] / "examples" / "dev-tools.sh"
 def write(folder: Path, text: str) -> Path:
     """Write a file's text, and the script that it may name, which lies in the same folder."""
     (folder / _SCRIPT.name).write_text(_SCRIPT.read_text("utf-8"), encoding="utf-8")
+    (folder / "dev-users.yaml").write_text("users: [{ name: alice, uid: 2001 }]\n", encoding="utf-8")
     file = folder / "cluster.yaml"
     file.write_text(text, encoding="utf-8")
     return file
@@ -157,7 +159,7 @@ REFUSED_BY_EKS = {
 EXAMPLES_ON_EC2 = {
     path.stem: _on_ec2(path.read_text("utf-8"))
     for path in sorted(_SCRIPT.parent.glob("*.yaml"))
-    if not path.stem.startswith("eks-") and path.stem not in REFUSED_BY_EKS
+    if not path.stem.startswith(("eks-", "pcs-")) and path.stem not in REFUSED_BY_EKS
 }
 
 #: Name -> text of the file, text before, text after: another orchestrator, and edits of node groups.
@@ -540,6 +542,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
         '    kubernetes_version: "1.34"\n    cni_from_node_role: true\n',
     ),
     **_EDITS_OF_EKS,
+    **EDITS_OF_PCS,
 }
 
 

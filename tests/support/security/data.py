@@ -23,10 +23,17 @@ def _retained(resource: Json) -> bool:
 
 def _file_system(resource: Json) -> bool:
     properties = resource["Properties"]
+    if properties["FileSystemType"] == "OPENZFS":
+        return _retained(resource) and "KmsKeyId" in properties
     lustre = properties["LustreConfiguration"]
     scratch = lustre["DeploymentType"].startswith("SCRATCH")  # encrypted by a key of FSx, and takes no other
     logged = lustre["LogConfiguration"]["Level"] == "WARN_ERROR"
     return _retained(resource) and (scratch or ("KmsKeyId" in properties and logged))
+
+
+def _copies_tags(resource: Json) -> bool:
+    given = resource["Properties"].get("OpenZFSConfiguration", {})
+    return bool(given.get("CopyTagsToBackups") and given.get("CopyTagsToVolumes"))
 
 
 def _bucket(resource: Json) -> bool:
@@ -114,10 +121,10 @@ def _trusted(resource: Json) -> bool:
 
 DATA = (
     Check(
-        "file systems are of Lustre",
+        "file systems are of Lustre, or of OpenZFS and copy their tags",
         "AWS::FSx::FileSystem",
-        lambda resource: resource["Properties"]["FileSystemType"] == "LUSTRE",
-        (("Properties.FileSystemType", "OPENZFS"),),
+        lambda resource: resource["Properties"]["FileSystemType"] == "LUSTRE" or _copies_tags(resource),
+        (("Properties.FileSystemType", "WINDOWS"), ("Properties.FileSystemType", "OPENZFS")),
     ),
     Check(
         "buckets have lifecycle rules",

@@ -146,7 +146,7 @@ MACHINES = (
         (("Properties.LoadBalancerAttributes", [{"Key": _DESYNC, "Value": "monitor"}]),),
     ),
     Check(
-        "load balancers stand in several subnets",
+        "load balancers are in several subnets",
         "AWS::ElasticLoadBalancingV2::LoadBalancer",
         _zones,
         (("Properties.Subnets", ["subnet-0123456789abcdef0"]),),
@@ -158,7 +158,7 @@ MACHINES = (
         (("Properties", {"LaunchConfigurationName": "mine"}),),
     ),
     Check(
-        "functions in a network stand in several subnets",
+        "functions in a network are in several subnets",
         "AWS::Lambda::Function",
         lambda resource: len(resource["Properties"].get("VpcConfig", {"SubnetIds": [1, 2]})["SubnetIds"]) > 1,
         (("Properties.VpcConfig", {"SubnetIds": ["subnet-0123456789abcdef0"]}),),

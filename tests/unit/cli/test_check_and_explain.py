@@ -15,7 +15,6 @@ from cdk_gpu_clusters._version import __version__
 from cdk_gpu_clusters.template_rules.registry import every_rule
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.cli.rule_index import rule_index
-from pages import README, blocks
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 GOOD = REPOSITORY / "examples" / "g5-single-gpu.yaml"
@@ -107,20 +106,6 @@ def test_a_file_that_is_missing_is_status_2(tmp_path: Path, capsys: pytest.Captu
     assert main(["check", str(GOOD), str(tmp_path / "absent.yaml")]) == 2
     assert "absent.yaml:1:1: error GPU-SPEC-001" in capsys.readouterr().err
     assert main(["check", str(tmp_path / "absent.json")]) == 2
-
-
-def test_the_readme_shows_what_it_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (shown,) = blocks(README, "console")
-    command, _, expected = shown.partition("\n")
-    assert command == "$ gpu-clusters check cluster.yaml"
-    whole = blocks(README, "yaml")[0]
-    assert whole.count("      nodes: 16\n") == 1
-    Path("cluster.yaml").write_text(whole.replace("      nodes: 16\n", "      nodes: 16\n      placement: cluster\n"))
-    assert main(["check", "cluster.yaml"]) == 1
-    assert capsys.readouterr().err == expected
 
 
 def standard_input(text: str) -> io.TextIOWrapper:

@@ -57,6 +57,13 @@ def test_an_app_in_python_has_what_the_flags_say(capacity: str, type_name: str, 
     assert ("ultraserver_block(" in text) is (type_name.startswith("p6e") and capacity == "capacity-block")
 
 
+def test_without_a_flag_it_writes_a_cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0
+    assert files_of(tmp_path) == {"cluster.yaml"}
+    assert read_cluster(tmp_path / "cluster.yaml").findings == ()
+
+
 def test_a_project_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "app.py").write_text("mine\n")
     (tmp_path / "README.md").write_text("mine\n")

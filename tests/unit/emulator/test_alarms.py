@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_clusters_emulator.alarms import evaluated
+from gpu_clusters_emulator.alarms import evaluated, get_metric_statistics, put_metric_data
+from gpu_clusters_emulator.world import World
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -69,3 +70,24 @@ def test_fill_gives_every_period_a_point() -> None:
     alone = {"EvaluationPeriods": 1, "TreatMissingData": "notBreaching"}
     assert state("0 0 0 X -", **alone) == "ALARM"
     assert state("0 0 0 X -", **alone, Metrics=filled) == "OK"
+
+
+def test_statistics_are_of_whole_periods() -> None:
+    """CloudWatch API, GetMetricStatistics: no data point for a period without values; the end is exclusive."""
+    world, dimensions = World(), [{"Name": "Fleet", "Value": "a"}]
+    for minutes, value in ((0, 1), (0, 3), (2, 5), (3, 7)):
+        world.clock.set(NOW + minutes * MINUTE)
+        metric = {"MetricName": "NodeSeverity", "Dimensions": dimensions, "Value": value}
+        put_metric_data(world, {"Namespace": "GpuCluster", "MetricData": [metric]})
+    asked: dict[str, Any] = {
+        "Namespace": "GpuCluster",
+        "MetricName": "NodeSeverity",
+        "Dimensions": dimensions,
+        "StartTime": NOW.isoformat(),
+        "EndTime": NOW + 3 * MINUTE,
+        "Period": 60,
+        "Statistics": ["SampleCount", "Maximum"],
+    }
+    found = get_metric_statistics(world, asked)["Datapoints"]
+    assert [(one["SampleCount"], one["Maximum"]) for one in found] == [(2, 3), (1, 5)]
+    assert get_metric_statistics(world, {**asked, "Dimensions": []})["Datapoints"] == []

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from kubernetes_pools import check_everywhere
-from pages import REPOSITORY, blocks
+from pages import REPOSITORY, blocks, run_by
 
 PAGE = REPOSITORY / "docs" / "eks-workloads.md"
-PARTS = [yaml.safe_load(block) for block in blocks(PAGE, "yml")]
+PARTS = [yaml.safe_load(block.text) for block in run_by(__file__)]
 
 
 @pytest.fixture

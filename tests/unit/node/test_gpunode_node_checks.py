@@ -13,7 +13,13 @@ from cdk_gpu_clusters.node.gpunode.checks import network
 from cdk_gpu_clusters.node.gpunode.checks.accelerators import check_mig, check_neuron, check_neuron_memory
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Undetermined
 from cdk_gpu_clusters.node.gpunode.checks.links import check_numa
-from cdk_gpu_clusters.node.gpunode.checks.network import check_efa, check_efa_provider, check_lustre, check_nccl_plugin
+from cdk_gpu_clusters.node.gpunode.checks.network import (
+    check_efa,
+    check_efa_provider,
+    check_lustre,
+    check_nccl_plugin,
+    check_nfs,
+)
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from efa_sysfs import add_device
 from fakes import gpu_health
@@ -161,8 +167,30 @@ def test_a_file_system_that_is_not_mounted(root: Path, line: str, found: str) ->
     assert told(check_lustre(node())) == [("lustre", "MONITOR", found)]
 
 
+HOME = "fs-0.fsx.us-east-1.amazonaws.com:/fsx"
+
+
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        (f"{HOME} {{root}}/home nfs4 rw,vers=4.2 0 0", ("nfs", "OK", "/home answers")),
+        ("", ("nfs", "MONITOR", "/home is not mounted")),
+        ("fs-9:/fsx {root}/home nfs4 rw 0 0", ("nfs", "MONITOR", "/home is fs-9:/fsx (nfs4)")),
+        (
+            f"{HOME} {{root}}/home nfs4 rw 0 0\ntmpfs {{root}}/home tmpfs rw 0 0",
+            ("nfs", "MONITOR", "/home is tmpfs (tmpfs)"),
+        ),
+    ],
+)
+def test_home_directories_are_mounted_from_their_source(root: Path, line: str, result: tuple[str, str, str]) -> None:
+    write(root / "etc/gpu-cluster/nfs-mounts", f"/home {HOME} nfsvers=4.2,hard\n")
+    (root / "home").mkdir()
+    write(root / "proc/mounts", line.format(root=root) + "\n")
+    assert told(check_nfs(node())) == [result]
+
+
 def test_a_file_system_that_hangs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "_LUSTRE_SECONDS", 0.1)
+    monkeypatch.setattr(network, "_MOUNT_SECONDS", 0.1)
     write(root / "etc/gpu-cluster/mounts", MOUNTS)
     write(root / "proc/mounts", f"10.0.0.1@tcp:/abcd {root}/fsx lustre rw 0 0\n")
     hang = threading.Event()

@@ -78,6 +78,7 @@ def test_checks_run_beside_each_other() -> None:
         ),
         ({"accelerator": "neuron", "efa_count": "8"}, "neuron neuron-memory efa efa-provider numa"),
         ({"mounts": "2"}, "lustre"),
+        ({"mounts": "1", "nfs_mounts": "1"}, "lustre nfs"),
     ],
 )
 def test_a_node_is_checked_for_what_its_settings_say(settings: dict[str, str], names: str) -> None:

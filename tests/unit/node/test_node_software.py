@@ -105,6 +105,7 @@ def test_every_file_travels_once_and_only_what_can_wait_through_s3() -> None:
         "usr/local/bin/gpunode",
         "usr/local/lib/gpu-cluster/gpunode/__main__.py",
         "usr/local/libexec/gpu-cluster/mount-lustre",
+        "usr/local/libexec/gpu-cluster/mount-nfs",
         "usr/local/libexec/gpu-cluster/model-servers",
         "etc/gpu-cluster/haproxy.cfg",
     } <= waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from cdk_gpu_clusters.node.settings import NodeSettings, check_settings
 from cdk_gpu_clusters.node.storage import (
     LustreMount,
+    NfsMount,
     ScratchSettings,
     check_read_only,
     check_storage,
@@ -39,6 +41,16 @@ def test_a_read_only_mount_takes_no_checkpoints() -> None:
     assert check_storage([mount("/fsx"), data], checkpoint_directory="/fsx/llama") == []
     (finding,) = check_storage([mount("/fsx"), data], checkpoint_directory="/data/llama")
     assert (finding.id, finding.allowed) == ("GPU-MNT-005", "below /fsx")
+
+
+def test_only_nfs_is_mounted_at_home() -> None:
+    homes = NfsMount(mount_point="/home", dns_name=DNS, export_path="/fsx")
+    assert check_storage([homes]) == []
+    assert [one.id for one in check_storage([mount("/home")])] == ["GPU-MNT-001"]
+    assert [one.id for one in check_storage([replace(homes, mount_point="/usr/home")])] == ["GPU-MNT-001"]
+    assert [one.id for one in check_storage([homes, mount("/home/data")])] == ["GPU-MNT-002"]
+    (finding,) = check_storage([replace(homes, export_path="/fsx home")])
+    assert (finding.id, finding.path) == ("GPU-MNT-003", "mounts[/home].export_path")
 
 
 def test_tokens_of_a_mount_stay_verbatim_in_plain_text() -> None:

@@ -243,7 +243,7 @@ def test_efa_device_that_is_gone(node: Watched) -> None:
 
 
 def test_file_system_that_hangs_or_is_gone_is_only_told(node: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "_LUSTRE_SECONDS", 0.05)
+    monkeypatch.setattr(network, "_MOUNT_SECONDS", 0.05)
     node.write("etc/gpu-cluster/mounts", "/fsx fs-0.fsx.us-east-2.amazonaws.com abcd flock\n")
     node.write("proc/mounts", f"10.0.0.9@tcp:/abcd {node.root}/fsx lustre rw 0 0\n")
     hang = threading.Event()

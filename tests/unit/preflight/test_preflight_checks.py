@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters_stacks.preflight import Account, Check, Preflight, every_check, run_preflight
-from preflight_account import CLOSED, EXISTING, NEW, NOW, ON_EKS, ON_EXISTING_EKS, healthy, spec_of
+from preflight_account import CLOSED, EXISTING, NEW, NOW, ON_EKS, ON_EXISTING_EKS, ON_EXISTING_PCS, ON_PCS, healthy, spec_of
 from preflight_cases import CASES, Case
 
 CHECKS = {check.id: check for check in every_check()}
@@ -29,7 +29,7 @@ def well(text: str) -> Preflight:
 def test_a_healthy_account_passes(check_id: str) -> None:
     outcomes = {
         result.outcome.value
-        for text in (EXISTING, NEW, ON_EKS, ON_EXISTING_EKS)
+        for text in (EXISTING, NEW, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS)
         for result in well(text).results
         if result.id == check_id
     }
@@ -66,6 +66,6 @@ def test_there_are_at_least_30_checks_with_ids_in_order() -> None:
 
 
 def test_where_a_check_is_not_applicable_it_says_why() -> None:
-    for text in (EXISTING, NEW, CLOSED, ON_EKS, ON_EXISTING_EKS):
+    for text in (EXISTING, NEW, CLOSED, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS):
         for result in well(text).results:
             assert bool(result.reason) == (result.outcome.value == "not applicable") == (not result.verdicts)

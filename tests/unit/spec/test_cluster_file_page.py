@@ -11,10 +11,11 @@ import pytest
 from cdk_gpu_clusters.errors import defined_rules
 from cdk_gpu_clusters_stacks.spec import read_cluster
 from cdk_gpu_clusters_stacks.spec.schema import cluster_schema
-from pages import PAGES, REPOSITORY, blocks, name_of
+from pages import REPOSITORY, run_by
 
 PAGE = (REPOSITORY / "docs" / "cluster-file.md").read_text(encoding="utf-8")
-BLOCKS = [(name_of(page), block) for page in PAGES for block in blocks(page, "yaml")]
+BLOCKS = [(block.page, block.text) for block in run_by(__file__) if block.language == "yaml"]
+SETTINGS = [block.text for block in run_by(__file__) if block.language == "ini"]
 WHOLE = [(page, block) for page, block in BLOCKS if re.search(r"^version: 1$", block, re.MULTILINE)]
 HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
 
@@ -59,6 +60,13 @@ def test_examples_of_layouts_are_right(page: str, part: str, tmp_path: Path) -> 
     assert read_cluster(file).findings == ()
 
 
+def test_the_settings_of_a_node_are_a_layout(tmp_path: Path) -> None:
+    """`/etc/default/mig`, which cluster files do not show."""
+    (settings,) = SETTINGS
+    (layout,) = re.findall(r'^MIG_PARTITION="(.*?)"', settings, re.MULTILINE)
+    test_examples_of_layouts_are_right("docs/mig.md", f"mig: {layout}", tmp_path)
+
+
 @pytest.mark.parametrize(("page", "part"), parts_that_start_with("nodes"))
 def test_examples_of_fleets_are_right(page: str, part: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
@@ -69,7 +77,7 @@ def test_examples_of_fleets_are_right(page: str, part: str, tmp_path: Path) -> N
 
 def test_the_pages_have_such_examples() -> None:
     inference = parts_that_start_with("inference")
-    assert {page for page, _ in WHOLE} >= {"README.md", "docs/cluster-file.md"}
+    assert {page for page, _ in WHOLE} >= {"docs/cluster-file.md", "docs/eks.md", "docs/jobs.md"}
     assert {page for page, _ in inference} >= {"docs/cluster-file.md"}
     assert len(parts_that_start_with("mig")) == 2
     assert {page for page, _ in parts_that_start_with("nodes")} == {

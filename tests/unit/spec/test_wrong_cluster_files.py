@@ -82,7 +82,7 @@ WRONG_SHAPES = (
     ),
     Wrong("later version", HEAD.replace("1", "2", 1) + NET + ONE, "1:10 GPU-SPEC-008"),
     Wrong("version as text", HEAD.replace("1", '"1"', 1) + NET + ONE, "1:10 GPU-SPEC-008"),
-    Wrong("planned orchestrator", HEAD + "orchestrator: pcs\n" + NET + ONE, "4:15 GPU-SPEC-010"),
+    Wrong("planned orchestrator", HEAD + "orchestrator: hyperpod\n" + NET + ONE, "4:15 GPU-SPEC-010"),
     Wrong("unknown orchestrator", HEAD + "orchestrator: [slurm]\n" + NET + ONE, "4:1 GPU-SPEC-010"),
     Wrong("misspelt key", HEAD.replace("region", "regoin") + NET + ONE, "3:1 GPU-SPEC-005"),
     Wrong("key of a later version", HEAD + "policy: { a: {} }\n" + NET + ONE, "4:1 GPU-SPEC-005"),

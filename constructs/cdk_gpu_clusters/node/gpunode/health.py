@@ -267,7 +267,7 @@ def _response(status: int, content: Mapping[str, Any], *, with_body: bool = True
 
 
 def serve_health(node: Node, health: Callable[[], Health]) -> None:
-    """Serve in the background. A node that cannot listen is watched all the same, and tries again every minute."""
+    """Serve in the background. A node that cannot listen is still watched, and tries again every minute."""
     port, ranges = node.settings.number("health_port", PORT), node.settings.words("health_from")
     if port:
         serve = lambda: _serve(node, HealthServer(health), port, ranges)  # noqa: E731

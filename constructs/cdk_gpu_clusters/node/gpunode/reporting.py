@@ -100,6 +100,7 @@ _FILES = (
     "/var/lib/gpu-cluster/boot.json",
     "/var/lib/gpu-cluster/mig.json",
     "/var/lib/gpu-cluster/lustre.json",
+    "/var/lib/gpu-cluster/nfs.json",
     "/var/lib/gpu-cluster/scratch.json",
     "/etc/gpu-cluster/node.env",
     "/etc/os-release",

@@ -158,7 +158,7 @@ def put_events(node: Node, group: str, stream: str, events: list[dict[str, Any]]
 
 
 #: Units that run before this program can, and log one JSON line for each event.
-UNITS = ("gpu-software", "gpu-mig", "gpu-metadata", "gpu-scratch", "gpu-lustre")
+UNITS = ("gpu-software", "gpu-mig", "gpu-metadata", "gpu-scratch", "gpu-nfs", "gpu-lustre")
 _TIMEOUT_SECONDS = 30
 _MEMORY = "shipping"
 

@@ -1,7 +1,7 @@
 """Slots: how often something may happen in a fleet within an hour, counted by all of its nodes without a coordinator.
 
 A slot is an empty log stream in the fleet's log group, with the next number. Only one node can create a stream, and AWS
-records when it did (`log_streams`). So the count slides, and does not begin anew at a full hour.
+records when it did (`log_streams`). So the count slides, and does not begin again at a full hour.
 """
 
 from __future__ import annotations

@@ -85,9 +85,6 @@ ensure_client() {
   run 60 modprobe lustre || fail "the Lustre client is installed, but kernel $KERNEL does not load it: $(words)"
 }
 
-# mounted POINT: "SOURCE TYPE" of what is mounted there.
-mounted() { awk -v point="$ROOT$1" '$2 == point { there = $1 " " $3 } END { print there }' "$ROOT/proc/mounts"; }
-
 # hint: what the words of mount.lustre usually mean on FSx.
 hint() {
   case $SAID in
@@ -96,40 +93,6 @@ hint() {
   *"Invalid argument"*) echo "a 2.15 client needs a file system of version 2.12 or later" ;;
   *) echo "do the security groups of nodes and file system let TCP 988 and 1018-1023 through, both ways?" ;;
   esac
-}
-
-# mount_one POINT DNS_NAME MOUNT_NAME OPTIONS
-mount_one() {
-  local point=$1 directory=$ROOT$1 source=$2@tcp:/$3 options=$4 try there last=''
-  if [[ ! -d $directory ]]; then
-    mkdir -p "$directory"
-    # While nothing is mounted, nothing can fill the root volume by mistake.
-    chattr +i "$directory" 2>/dev/null || true
-  fi
-  for ((try = 1; ; try++)); do
-    there=$(mounted "$point")
-    # The kernel knows the server by its address, so that only the mount name can be compared.
-    if [[ $there == *":/$3 lustre" ]]; then return; fi
-    if [[ -n $there ]]; then fail "$point is taken by $there"; fi
-    if ((try == 1)); then result mounting "$source at $point"; fi
-    if run 120 mount -t lustre -o "$options" "$source" "$directory"; then return; fi
-    if (($(uptime_seconds) >= UNTIL)); then fail "$source at $point, tried $try times: $(words): $(hint)"; fi
-    if [[ $SAID != "$last" ]]; then result waiting "$source at $point: $(words)"; fi
-    last=$SAID
-    sleep $((try < 6 ? try * 2 : 10 + RANDOM % 5))
-  done
-}
-
-# probe POINT OPTIONS: a file can be made, reaches the servers, and goes away. The name is the node's own.
-probe() {
-  if [[ ,$2, == *,ro,* ]]; then
-    run 60 ls "$ROOT$1" || fail "$1 is mounted but cannot be listed: $(words)"
-    return
-  fi
-  # shellcheck disable=SC2016 # expands in the inner shell
-  run 60 bash -c 'file=$(mktemp "$1/.gpu-cluster.XXXXXXXX") || exit
-    trap "rm -f \"$file\"" EXIT
-    echo probe >"$file" && sync "$file"' probe "$ROOT$1" || fail "$1 is mounted but takes no files: $(words)"
 }
 
 # efa STEP...: set EFA up, or measure whether it is used. Without EFA, Lustre works over TCP, so it is only reported.
@@ -173,7 +136,8 @@ DONE='' OVER='' BY_EFA=()
 if [[ " ${MOUNTS[*]} " == *" efa "* ]] && efa set-up; then OVER=' over EFA'; fi
 for LINE in "${MOUNTS[@]}"; do
   read -r POINT NAME VOLUME OPTIONS NETWORK <<<"$LINE"
-  mount_one "$POINT" "$NAME" "$VOLUME" "$OPTIONS"
+  # The kernel knows the server by its address, so that only the mount name can be compared.
+  mount_at "$POINT" lustre "$NAME@tcp:/$VOLUME" "$OPTIONS" "*:/$VOLUME lustre"
   probe "$POINT" "$OPTIONS"
   DONE+=" $POINT"
   # The probe writes, as little as it may.

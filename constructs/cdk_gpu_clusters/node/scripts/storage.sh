@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Shared by scratch-raid, mount-lustre and limit-metadata: their results, until when they try, and how they install packages.
+# Shared by scratch-raid, mount-lustre, mount-nfs and limit-metadata: their results, until when they try, how they install
+# packages, and how they mount.
 # Sourced with UNIT set, never run.
 # shellcheck source=lib.sh
 . "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"
@@ -53,6 +54,44 @@ packages() {
     -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o DPkg::Lock::Timeout=120 "$@" ;;
   *) run 600 dnf -qy --setopt=timeout=20 --setopt=retries=2 "$@" ;;
   esac
+}
+
+# mounted POINT: "SOURCE TYPE" of what is mounted there.
+mounted() { awk -v point="$ROOT$1" '$2 == point { there = $1 " " $3 } END { print there }' "$ROOT/proc/mounts"; }
+
+# mount_at POINT TYPE SOURCE OPTIONS SHOWN: try until the deadline. SHOWN is a pattern of what `mounted` prints then. The
+# program defines `hint`: what the words of mount usually mean.
+mount_at() {
+  local point=$1 directory=$ROOT$1 type=$2 source=$3 options=$4 shown=$5 try there last=''
+  if [[ ! -d $directory ]]; then
+    mkdir -p "$directory"
+    # While nothing is mounted, nothing can fill the root volume by mistake.
+    chattr +i "$directory" 2>/dev/null || true
+  fi
+  for ((try = 1; ; try++)); do
+    there=$(mounted "$point")
+    # shellcheck disable=SC2053 # a pattern
+    if [[ $there == $shown ]]; then return; fi
+    if [[ -n $there ]]; then fail "$point is taken by $there"; fi
+    if ((try == 1)); then result mounting "$source at $point"; fi
+    if run 120 mount -t "$type" -o "$options" "$source" "$directory"; then return; fi
+    if (($(uptime_seconds) >= UNTIL)); then fail "$source at $point, tried $try times: $(words): $(hint)"; fi
+    if [[ $SAID != "$last" ]]; then result waiting "$source at $point: $(words)"; fi
+    last=$SAID
+    sleep $((try < 6 ? try * 2 : 10 + RANDOM % 5))
+  done
+}
+
+# probe POINT OPTIONS: a file can be made, reaches the servers, and goes away. The name is the node's own.
+probe() {
+  if [[ ,$2, == *,ro,* ]]; then
+    run 60 ls "$ROOT$1" || fail "$1 is mounted but cannot be listed: $(words)"
+    return
+  fi
+  # shellcheck disable=SC2016 # expands in the inner shell
+  run 60 bash -c 'file=$(mktemp "$1/.gpu-cluster.XXXXXXXX") || exit
+    trap "rm -f \"$file\"" EXIT
+    echo probe >"$file" && sync "$file"' probe "$ROOT$1" || fail "$1 is mounted but takes no files: $(words)"
 }
 
 mkdir -p "$STATE_DIR"

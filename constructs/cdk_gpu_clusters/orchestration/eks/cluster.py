@@ -119,8 +119,8 @@ class EksGpuCluster(IEksGpuCluster):
             scope: Parent construct.
             construct_id: Id in the scope.
             vpc: Network, with DNS names.
-            vpc_subnets: Where the control plane has its interfaces and the system nodes stand: two zones at least; the
-                private subnets if left out. GPU nodes may stand elsewhere in the VPC.
+            vpc_subnets: Where the control plane has its interfaces and the system nodes are: two zones at least; the
+                private subnets if left out. GPU nodes may be elsewhere in the VPC.
             kubernetes_version: Such as `1.35`; the library's default if left out. A later one updates the control plane
                 and the system nodes. Set it before you update the library.
             cluster_name: Name; it follows from the construct's path if left out. A change replaces the cluster.
@@ -552,7 +552,7 @@ def system_nodes(
         cluster: The cluster.
         instance_type: Type of the nodes.
         node_count: How many.
-        subnets: Where they stand.
+        subnets: Where they are.
     """
     scope = Construct(cluster, "SystemNodes")
     image = ami_type(accelerator=None, architecture=instance_type.architecture)

@@ -30,7 +30,7 @@ from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import NodeAlarms, alarm_names, node_alarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
-from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, NfsFileSystem, join_stores
 from cdk_gpu_clusters.compute.fleet_network import egress_dependency, host_groups, id_of, join_fabric
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
@@ -50,7 +50,7 @@ from cdk_gpu_clusters.compute.state_machine import shared_resources, undelivered
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
-from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
 from cdk_gpu_clusters.orchestration.eks.reconcile import node_group_calls
 from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
@@ -380,13 +380,20 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         return None if settings is None else NodeAlarms(alarm_names(resources), lambda: defined)
 
 
-def _volumes(mounts: Mapping[str, MountableFileSystem], read_only: Collection[str]) -> dict[str, LustreVolume]:
+def _volumes(mounts: Mapping[str, MountableFileSystem], read_only: Collection[str]) -> dict[str, SharedVolume]:
     """File systems as pods mount them, as far as they know their own id; each is one volume, at however many points."""
-    volumes: dict[MountableFileSystem, LustreVolume] = {}
+    volumes: dict[MountableFileSystem, SharedVolume] = {}
     for point, store in mounts.items():
-        if hasattr(store, "file_system_id") and store not in volumes:
+        if store in volumes:
+            continue
+        name = point.strip("/").replace("/", "-")
+        if isinstance(store, NfsFileSystem):
+            volumes[store] = NfsVolume(
+                name=name, dns_name=store.dns_name, export_path=store.export_path, options=store.nfs_options
+            )
+        elif hasattr(store, "file_system_id"):
             volumes[store] = LustreVolume(
-                name=point.strip("/").replace("/", "-"),
+                name=name,
                 file_system_id=store.file_system_id,
                 dns_name=store.dns_name,
                 mount_name=store.mount_name,

@@ -64,6 +64,7 @@ from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import PCS
 from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, pcs_lifecycle_scripts
+from cdk_gpu_clusters.node.users import UserDirectory, UserList, check_directory, check_users, users_file
 from cdk_gpu_clusters.orchestration.pcs.node_role import PcsNodeRole, allow_pcs_nodes, instance_profile
 from cdk_gpu_clusters.orchestration.pcs.reconcile import compute_node_group_calls, sized_windows
 from cdk_gpu_clusters.rules.capacity import CapacityKind
@@ -76,9 +77,6 @@ REPLACED_WHEN_IDLE = define_rule(
     "AWS PCS replaces the nodes of a changed group when their jobs have ended",
     source='AWS PCS user guide, "Updating an AWS PCS compute node group"',
 )
-#: awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/docs/OPERATIONS.md: the 75 GiB of the image are too
-#: small for container images.
-DEFAULT_ROOT_VOLUME_GIB = 300
 # EC2 user guide, "Use allocation strategies": the one that EC2 recommends for most.
 _SPOT_STRATEGY = "price-capacity-optimized"
 # What a boot has fetched stays on the node: a reboot needs no network.
@@ -116,6 +114,10 @@ class PcsNodeGroupProps(FleetProps, total=False):
         lifecycle_actions: Whether AWS PCS runs the library's scripts on each node, and so replaces nodes that fail
             their boot; the agent on the image must be 1.5.0-1 or later. True if left out. Without them such a node
             stays, and takes no jobs.
+        users: People who work on the nodes, from `read_users(...)`; none if left out. Give the login nodes and all node
+            groups the same list. A changed list replaces every node when its jobs have ended.
+        directory: LDAP directory from which the nodes take users; none if left out. The image must have SSSD. The role
+            of the nodes gets the right to read the directory's password.
         lifecycle_scripts: Scripts of your own that AWS PCS runs on each node, after those of the library. A changed
             script replaces every node when its jobs have ended.
     """
@@ -129,6 +131,8 @@ class PcsNodeGroupProps(FleetProps, total=False):
     weight: int | None
     gres_mode: GresMode
     scale_down_idle_time: cdk.Duration | None
+    users: UserList | None
+    directory: UserDirectory | None
     lifecycle_actions: bool
     lifecycle_scripts: Sequence[LifecycleScript]
 
@@ -218,11 +222,11 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
 
         Raises:
             ConfigError: GPU-FLT-001 to -005, GPU-PCS-002, -016, -018 to -025, -030 to -036 and -060 to -062,
-                GPU-GRES-001 to -005, GPU-MNT-001 to -003; faults of type, capacity, interfaces, image and MIG.
+                GPU-GRES-001 to -005, GPU-MNT-001 to -003, GPU-USR-001 to -004; faults of type, capacity, interfaces, image and MIG.
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, PcsNodeGroupProps)
-        options.setdefault("root_volume", RootVolume(size_gib=DEFAULT_ROOT_VOLUME_GIB))
+        options.setdefault("root_volume", RootVolume(size_gib=PCS.root_volume_gib))
         fleet = resolve_fleet(
             self,
             profile=PCS,
@@ -246,6 +250,12 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             slurm_version=cluster.slurm_version,
             metadata_users=options.get("metadata_users", ()),
         )
+        users, directory = options.get("users"), options.get("directory")
+        node = replace(
+            node,
+            files=(*node.files, *([] if users is None else [users_file(users)])),
+            directory=directory,
+        )
         group = self._plan(construct_id, plan, node, version, options)
         report(
             self,
@@ -255,6 +265,8 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
                 *cluster.check_nodes(group.maximum),
                 *check_pcs_parts(options.get("user_data_parts", ())),
                 *_check_update(options.get("update_policy")),
+                *([] if users is None else check_users(users)),
+                *([] if directory is None else check_directory(directory)),
             ],
         )
         self.plan: FleetPlan = plan
@@ -276,6 +288,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             assets=[asset, *scripts.values()],
             log_group=self.log_group,
             evidence=evidence,
+            secret=None if directory is None else directory.password_secret,
         )
         self.launch_template: GpuLaunchTemplate = self._template(cluster, fleet, user_data, options)
         join_stores(
@@ -382,7 +395,8 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             name_tag=path_of(self),
             metadata_hop_limit=options.get("metadata_hop_limit", 1),
             user_data=user_data,
-            not_secret=options.get("not_secret", ()),
+            # The name of a secret is no secret.
+            not_secret=[*options.get("not_secret", ()), *(["GPU_DIRECTORY_SECRET"] if options.get("directory") else [])],
             _resolved=fleet,
         )
 

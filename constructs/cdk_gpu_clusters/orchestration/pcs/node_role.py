@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from cdk_gpu_clusters._cdk import arn_of
 from cdk_gpu_clusters._template import allow
 from cdk_gpu_clusters.compute.node_asset import NodeAsset
 from cdk_gpu_clusters.compute.node_records import NodeEvidence
@@ -57,6 +59,7 @@ def allow_pcs_nodes(
     assets: Sequence[NodeAsset],
     log_group: logs.ILogGroup,
     evidence: NodeEvidence | None,
+    secret: str | None = None,
 ) -> iam.ManagedPolicy:
     """Let the nodes of a group join their cluster, fetch their software and scripts, log, and leave evidence.
 
@@ -70,10 +73,17 @@ def allow_pcs_nodes(
         assets: What they fetch.
         log_group: Their log group.
         evidence: Where they leave evidence, if anywhere.
+        secret: Name or ARN of the secret with the password of their directory, if they have one.
 
     Returns:
         What a node's first boot needs.
     """
     statements: list[Mapping[str, Any]] = [allow(cluster_arn, "pcs:RegisterComputeNodeGroupInstance")]
     statements += [one for asset in assets for one in asset.read_statements]
+    if secret is not None:
+        # A name lacks the six characters that Secrets Manager adds to its ARN (Secrets Manager user guide, "What's in a
+        # Secrets Manager secret?").
+        is_arn = cdk.Token.is_unresolved(secret) or secret.startswith("arn:")
+        place = secret if is_arn else arn_of(scope, "secretsmanager", f"secret:{secret}-??????")
+        statements.append(allow(place, "secretsmanager:GetSecretValue"))
     return allow_node(scope, role, log_group=log_group, evidence=evidence, statements=statements)

@@ -106,7 +106,7 @@ def _chosen_zones(cluster: Cluster) -> Mapping[str, Cluster]:
 @define_check(
     "GPU-PRE-005",
     "the Region has two zones for what needs several",
-    source='AWS EC2 user guide, "Regions and Zones"; this library\'s networks stand in two or more zones',
+    source='AWS EC2 user guide, "Regions and Zones"; this library\'s networks are in two or more zones',
     calls=(ZONES,),
     subjects=_chosen_zones,
     unless="the file names the zones, or the network exists",

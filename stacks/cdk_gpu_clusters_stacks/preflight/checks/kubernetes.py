@@ -108,7 +108,7 @@ def _zones_take_clusters(zones: tuple[str, ...], inquiry: Inquiry) -> Verdict:
     if wrong:
         return failed(
             f"EKS places no control plane in {words(f'{one} ({ids[one]})' for one in wrong)}",
-            fix="name other zones; fleets may stand there all the same",
+            fix="name other zones; fleets may stay in this one",
         )
     return passed(words(zones))
 

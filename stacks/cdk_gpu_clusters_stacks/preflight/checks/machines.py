@@ -11,7 +11,6 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.images import OperatingSystem, root_device_name
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.fleet.profile import ImageChoice
-from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters_stacks.spec import ImageById, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
@@ -172,7 +171,7 @@ def _images(image_id: str, inquiry: Inquiry) -> list[Mapping[str, Any]]:
     return list((inquiry.find(IMAGES, ImageIds=[image_id]) or {"Images": ()})["Images"])
 
 
-def _image_of(fleet: PlannedFleet, inquiry: Inquiry) -> Mapping[str, Any]:
+def image_of(fleet: PlannedFleet, inquiry: Inquiry) -> Mapping[str, Any]:
     """The image that a deployment would take now.
 
     Raises:
@@ -237,7 +236,7 @@ def _image_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     unless=_CHOSEN_BY_EKS,
 )
 def _image_starts(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
-    image, kind = _image_of(fleet, inquiry), fleet.plan.instance_type
+    image, kind = image_of(fleet, inquiry), fleet.plan.instance_type
     mode, modes = image.get("BootMode"), kind.boot_modes
     fits = {
         f"architecture {image.get('Architecture')}": image.get("Architecture") == kind.architecture.value,
@@ -263,7 +262,7 @@ def _image_starts(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
     unless=_CHOSEN_BY_EKS,
 )
 def _root_device(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
-    image, system = _image_of(fleet, inquiry), fleet.plan.operating_system or OperatingSystem.AL2023
+    image, system = image_of(fleet, inquiry), fleet.plan.operating_system or OperatingSystem.AL2023
     wanted = root_device_name(system)
     if image.get("RootDeviceName") == wanted:
         return None
@@ -282,8 +281,8 @@ def _root_device(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
     unless=_CHOSEN_BY_EKS,
 )
 def _root_size(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
-    image = _image_of(fleet, inquiry)
-    given = fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB
+    image = image_of(fleet, inquiry)
+    given = fleet.root_volume_gib
     disks = {disk.get("DeviceName"): disk.get("Ebs", {}) for disk in image.get("BlockDeviceMappings", ())}
     needed = disks.get(image.get("RootDeviceName"), {}).get("VolumeSize", 0)
     if needed > given:
@@ -303,7 +302,7 @@ def _root_size(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     unless="no fleet has accelerators and an image of the file's",
 )
 def _serves_accelerator(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
-    image, family = _image_of(fleet, inquiry), fleet.plan.instance_type.family
+    image, family = image_of(fleet, inquiry), fleet.plan.instance_type.family
     named = _SUPPORTED.search(str(image.get("Description", "")))
     if named is not None:
         families = [one.strip().lower() for one in named[1].split(",")]
@@ -334,7 +333,7 @@ def _serves_accelerator(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdi
 )
 def _known_owner(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     inquiry.start(CALLER)
-    image = _image_of(fleet, inquiry)
+    image = image_of(fleet, inquiry)
     owner, alias = image.get("OwnerId"), image.get("ImageOwnerAlias")
     if owner != inquiry.ask(CALLER)["Account"] and alias != "amazon":
         yield warned(

@@ -229,7 +229,7 @@ _ANYWHERE = "0.0.0.0/0"
 
 
 def _private(cluster: Cluster) -> Mapping[str, str]:
-    """Subnets in which nodes without public addresses stand."""
+    """Subnets of nodes without public addresses."""
     network = cluster.existing_network
     public = network is not None and network.public
     return {

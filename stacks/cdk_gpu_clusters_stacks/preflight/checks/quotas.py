@@ -10,7 +10,6 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.quotas import Purchase, VcpuQuota, quota, vcpu_quota
 from cdk_gpu_clusters.rules.capacity import CapacityKind
-from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.node_group import UpdateStrategy, surge_nodes
 from cdk_gpu_clusters_stacks.spec import NewReservation
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
@@ -195,7 +194,7 @@ def _volume_storage(cluster: Cluster, inquiry: Inquiry) -> Verdict:
         return float(sum(volume["Size"] for volume in found if not cluster.owns(volume))) / 1024
 
     fleets = cluster.fleets.values()
-    tib = _range((fleet, (fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB) / 1024) for fleet in fleets)
+    tib = _range((fleet, fleet.root_volume_gib / 1024) for fleet in fleets)
     return weigh(quota("gp3-storage"), inquiry, used=used, **tib)
 
 

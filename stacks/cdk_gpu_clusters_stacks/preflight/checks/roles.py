@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cdk_gpu_clusters.rules.capacity import CapacityKind
-from cdk_gpu_clusters_stacks.spec import LustreSpec
+from cdk_gpu_clusters_stacks.spec import LustreSpec, OpenZfsSpec
 
 from ..call import EBS_KEY, KEY, KEY_POLICY, ROLE, NoAnswer
 from ..check import Inquiry, Judge, Subjects, Verdict, define_check, failed, passed, warned, whole
@@ -51,8 +51,8 @@ _fsx = define_check(
     source='FSx for Lustre user guide, "Using service-linked roles for Amazon FSx"; that of a link to S3 is made '
     "for each file system",
     calls=(ROLE,),
-    subjects=_when(lambda cluster: cluster.stores(LustreSpec)),
-    unless="no Lustre file system is made",
+    subjects=_when(lambda cluster: {**cluster.stores(LustreSpec), **cluster.stores(OpenZfsSpec)}),
+    unless="no FSx file system is made",
 )(_role("AWSServiceRoleForAmazonFSx", "fsx.amazonaws.com"))
 _load_balancing = define_check(
     "GPU-PRE-144",
@@ -78,6 +78,14 @@ _eks_nodes = define_check(
     subjects=_when(lambda cluster: cluster.plan.kubernetes),
     unless="no fleet is on EKS",
 )(_role("AWSServiceRoleForAmazonEKSNodegroup", "eks-nodegroup.amazonaws.com"))
+_pcs = define_check(
+    "GPU-PRE-147",
+    "the service-linked role of AWS PCS is there",
+    source='AWS PCS user guide, "Using service-linked roles for AWS PCS"',
+    calls=(ROLE,),
+    subjects=_when(lambda cluster: cluster.plan.slurm),
+    unless="no fleet is on AWS PCS",
+)(_role("AWSServiceRoleForPCS", "pcs.amazonaws.com"))
 
 
 # KMS keys that the file names.

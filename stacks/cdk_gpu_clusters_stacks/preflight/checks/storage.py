@@ -102,7 +102,7 @@ def _file_system_exists(store: ExistingLustreOptions, inquiry: Inquiry) -> Verdi
     if state == "UPDATING":
         return warned(f"{name} is being updated", fix="wait, or expect slow mounts")
     if state != "AVAILABLE":
-        return failed(f"{name} is {state}", fix="mend it in the FSx console")
+        return failed(f"{name} is {state}", fix="repair it in the FSx console")
     return passed(f"{name} is available")
 
 

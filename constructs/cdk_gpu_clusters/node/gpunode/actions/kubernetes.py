@@ -82,7 +82,7 @@ class Kubernetes:
         self._cluster.cordon(name)
 
     def hold(self, severity: Severity, reason: str) -> None:
-        """The same as for good, until `release`."""
+        """Take the node out of service until `release`, in the same way."""
         self.take_out(severity, reason)
 
     def holds(self) -> bool:
@@ -148,8 +148,8 @@ class Kubernetes:
     def _mark_disrupted(self, namespace: str, pods: Sequence[str]) -> None:
         """Say that the pods end with their node, as the eviction by a taint does, so that their jobs count no failure.
 
-        A deletion alone does not (Kubernetes documentation, "Disruptions", pod disruption conditions). The pods end all
-        the same if this fails.
+        A deletion alone does not (Kubernetes documentation, "Disruptions", pod disruption conditions). The pods still
+        end if this fails.
         """
         condition = {
             "type": "DisruptionTarget",

@@ -56,7 +56,7 @@ class Orchestrator(Protocol):
         """
 
     def take_out(self, severity: Severity, reason: str) -> None:
-        """Take this node out of service for good.
+        """Take this node out of service permanently.
 
         Raises:
             ActionError: If it fails.

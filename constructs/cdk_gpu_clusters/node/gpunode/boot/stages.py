@@ -43,11 +43,7 @@ def stages_of(node: Node) -> list[Stage]:
     """The stages that its settings require of this node."""
     settings = node.settings
     kind = settings.text("accelerator") if settings.number("accelerator_count") else ""
-    stages = []
-    if settings.text("metadata_users"):
-        stages.append(Stage("metadata", unit_probe("metadata")))
-    if settings.text("scratch"):
-        stages.append(Stage("disks", unit_probe("scratch")))
+    stages = _unit_stages(node, metadata_users=("metadata", "metadata"), scratch=("disks", "scratch"))
     if kind:
         stages.append(Stage("driver", probe_gpus if kind == "gpu" else probe_neuron))
     if kind == "gpu" and settings.number("nvlink"):
@@ -59,14 +55,18 @@ def stages_of(node: Node) -> list[Stage]:
     if settings.number("efa_count"):
         stages.append(Stage("efa", probe_efa))
     stages.append(Stage("limits", probe_limits))
-    if settings.number("mounts"):
-        stages.append(Stage("lustre", unit_probe("lustre")))
+    stages += _unit_stages(node, mounts=("lustre", "lustre"), nfs_mounts=("nfs", "nfs"))
     stages += user_stages(settings)
     stages.append(Stage("user-data", probe_user_scripts))
     stages.append(Stage("containers", probe_containers))
     if checks_of(node):
         stages.append(Stage("verification", probe_health, deadline_seconds=_VERIFICATION_SECONDS))
     return [*stages, *acceptance_stages(node), *extra_stages()]
+
+
+def _unit_stages(node: Node, **units: tuple[str, str]) -> list[Stage]:
+    """Stages of units of their own: setting that requires the unit, name of the stage, name of the unit."""
+    return [Stage(stage, unit_probe(unit)) for setting, (stage, unit) in units.items() if node.settings.text(setting)]
 
 
 def user_stages(settings: Settings) -> list[Stage]:

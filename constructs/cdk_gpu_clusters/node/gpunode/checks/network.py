@@ -1,4 +1,4 @@
-"""Checks of the network: EFA devices, the NCCL plugin for EFA, and Lustre mounts."""
+"""Checks of the network: EFA devices, the NCCL plugin for EFA, and mounts of Lustre and NFS."""
 
 from __future__ import annotations
 
@@ -60,17 +60,26 @@ def check_nccl_plugin(_: Node) -> list[Result]:
     return [Result("nccl-plugin", Severity.MONITOR, "no aws-ofi-nccl plugin on the node", expected, fix)]
 
 
-# Lustre is only watched: a file system that is down is down for the entire fleet, and another node would not help.
+# Mounts are only watched: a file system that is down is down for the entire fleet, and another node would not help.
 
-_LUSTRE_SECONDS = 30
+_MOUNT_SECONDS = 30
 
 
 def check_lustre(_: Node) -> list[Result]:
     """Check that every mount of `/etc/gpu-cluster/mounts` is mounted, answers in time, and uses EFA if requested."""
-    lines = paths.read_text(paths.below("/etc/gpu-cluster/mounts")).splitlines()
-    mounts = [line.split() for line in lines if line.strip()]
+    mounts = _listed("mounts")
     over_efa = [words[0] for words in mounts if words[-1] == "efa"]
     return [*(_mount_state(words[0]) for words in mounts), *([_lustre_transport()] if over_efa else [])]
+
+
+def check_nfs(_: Node) -> list[Result]:
+    """Check that every mount of `/etc/gpu-cluster/nfs-mounts` is mounted from its source, and answers in time."""
+    return [_nfs_state(words[0], words[1]) for words in _listed("nfs-mounts")]
+
+
+def _listed(name: str) -> list[list[str]]:
+    lines = paths.read_text(paths.below(f"/etc/gpu-cluster/{name}")).splitlines()
+    return [line.split() for line in lines if line.strip()]
 
 
 def _lustre_transport() -> Result:
@@ -86,16 +95,28 @@ def _lustre_transport() -> Result:
 
 
 def _mount_state(point: str) -> Result:
-    kind = _mount_types().get(str(paths.below(point)), "")
+    _, kind = _mounts().get(str(paths.below(point)), ("", ""))
     if kind != "lustre":
         found = f"{point} is {kind or 'not mounted'}"
         return Result("lustre", Severity.MONITOR, found, "lustre", "systemctl restart gpu-lustre, and see its journal")
+    return _answer("lustre", point, "TCP 988 and 1018-1023")
+
+
+def _nfs_state(point: str, source: str) -> Result:
+    found, kind = _mounts().get(str(paths.below(point)), ("", ""))
+    if found != source or not kind.startswith("nfs"):
+        words = f"{point} is {found} ({kind})" if kind else f"{point} is not mounted"
+        return Result("nfs", Severity.MONITOR, words, source, "systemctl restart gpu-nfs, and see its journal")
+    return _answer("nfs", point, "TCP 2049")
+
+
+def _answer(name: str, point: str, ports: str) -> Result:
     fault = _fault_of(str(paths.below(point)))
     if fault == "":
-        return Result("lustre", Severity.OK, f"{point} answers")
-    fix = "check the file system's health, and the security groups (TCP 988 and 1018-1023)"
-    words = f"no answer within {_LUSTRE_SECONDS} s" if fault is None else fault
-    return Result("lustre", Severity.MONITOR, f"{point}: {words}", "an answer", fix)
+        return Result(name, Severity.OK, f"{point} answers")
+    fix = f"check the file system's health, and the security groups ({ports})"
+    words = f"no answer within {_MOUNT_SECONDS} s" if fault is None else fault
+    return Result(name, Severity.MONITOR, f"{point}: {words}", "an answer", fix)
 
 
 # Calls that a file system has not answered, by mount point. A second one would only hang beside the first.
@@ -111,7 +132,7 @@ def _fault_of(point: str) -> str | None:
     asking = _asking.setdefault(point, Background())
     if not asking.busy:
         asking.start(lambda: _statvfs(point), 0.0)
-    return asking.take(_LUSTRE_SECONDS)
+    return asking.take(_MOUNT_SECONDS)
 
 
 def _statvfs(point: str) -> str:
@@ -122,7 +143,7 @@ def _statvfs(point: str) -> str:
     return ""
 
 
-def _mount_types() -> dict[str, str]:
-    """Mount point to type; the last mount at a point is the visible one."""
+def _mounts() -> dict[str, tuple[str, str]]:
+    """Mount point to source and type; the last mount at a point is the visible one."""
     rows = (line.split() for line in paths.read_text(paths.below("/proc/mounts")).splitlines())
-    return {row[1]: row[2] for row in rows if len(row) > 2}
+    return {row[1]: (row[0], row[2]) for row in rows if len(row) > 2}

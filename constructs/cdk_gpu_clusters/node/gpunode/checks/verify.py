@@ -22,7 +22,7 @@ from .accelerators import (
 from .check import Check, Result, Severity, Undetermined
 from .links import check_fabric, check_numa, check_nvlink, check_pcie
 from .memory import check_ecc, check_row_remapping, check_sram
-from .network import check_efa, check_efa_provider, check_lustre, check_nccl_plugin
+from .network import check_efa, check_efa_provider, check_lustre, check_nccl_plugin, check_nfs
 
 # Above the deadline of one program that a check runs (60 s), so that a check can still name the one that hangs.
 _DEADLINE_SECONDS = 90
@@ -60,6 +60,8 @@ def checks_of(node: Node) -> dict[str, Check]:
         checks["numa"] = check_numa
     if settings.number("mounts"):
         checks["lustre"] = check_lustre
+    if settings.number("nfs_mounts"):
+        checks["nfs"] = check_nfs
     return checks
 
 

@@ -260,7 +260,8 @@ class Ranks:
         return [path for path in (*self._file_systems(), _NCCL) if paths.below(path).exists()]
 
     def _file_systems(self) -> list[str]:
-        mounts = [line.split()[0] for line in paths.read_text(paths.below("/etc/gpu-cluster/mounts")).splitlines()]
+        lists = (paths.read_text(paths.below(f"/etc/gpu-cluster/{name}")) for name in ("mounts", "nfs-mounts"))
+        mounts = [line.split()[0] for text in lists for line in text.splitlines()]
         scratch = self._node.settings.text("scratch")
         return [*mounts, *([scratch] if scratch else [])]
 

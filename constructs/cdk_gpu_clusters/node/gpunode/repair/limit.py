@@ -43,7 +43,7 @@ class Pauses:
         return pause
 
     def restart(self) -> None:
-        """Begin anew with short ones, after something succeeded."""
+        """Begin again with short ones, after something succeeded."""
         self._longest = _FIRST_PAUSE_SECONDS
 
 

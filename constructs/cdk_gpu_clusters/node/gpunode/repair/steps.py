@@ -137,7 +137,7 @@ def reset_gpus() -> str:
     GPU open makes the driver refuse: then the services that do are stopped, at last the fabric manager, too.
 
     Only a refusal because of other clients is tried again: hypervisors refuse every reset (NVIDIA/ai-cloud-validation
-    pull request 603), and a fabric manager that starts anew without a reset leaves GPUs on which NCCL fails
+    pull request 603), and a fabric manager that starts again without a reset leaves GPUs on which NCCL fails
     (NVIDIA/nccl issue 1488).
 
     Returns:

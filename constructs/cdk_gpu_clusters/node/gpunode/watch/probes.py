@@ -92,6 +92,7 @@ _PACES: Mapping[str, _Pace] = {
     "neuron-memory": _Pace(10, 2),
     "efa": _Pace(60, 3),
     "lustre": _Pace(30, 2),
+    "nfs": _Pace(30, 2),
 }
 _INTERVAL_SECONDS = 10
 

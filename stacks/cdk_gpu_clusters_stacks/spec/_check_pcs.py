@@ -1,0 +1,262 @@
+"""Checks of a Slurm cluster of AWS PCS, and of fleets that join one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+from cdk_gpu_clusters.node.users import check_directory
+from cdk_gpu_clusters.rules.pcs import check_feature, check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.zones import is_local_zone
+
+from ._base import SpecModel
+from ._document import Fault, faults_at
+from ._parts import SpecParts
+from ._rules import PCS_EXISTING, PCS_INFERENCE, PCS_LOGIN, PCS_QUEUE, PCS_SECTION
+from .data import CheckpointsSpec, ExistingCheckpointsSpec
+from .fleet import FleetSpec
+from .network import NewNetwork
+from .pcs import LoginNodesSpec, PcsSpec
+from ._users import users_of
+from .planned_fleet import PlannedFleet
+
+#: What an existing cluster has of its own.
+_OF_A_NEW_CLUSTER = (
+    "size",
+    "slurm_version",
+    "accounting",
+    "slurm_settings",
+    "rest_api",
+    "metrics",
+    "scale_down_idle_minutes",
+)
+#: Paths of `check_pcs_cluster` -> keys of the section.
+_KEYS = {
+    "purge_after_days": ("accounting", "keep_days"),
+    "scale_down_idle_seconds": ("scale_down_idle_minutes",),
+}
+
+
+def check_pcs(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find what is wrong with the Slurm cluster, and what of the fleets does not go with it."""
+    if not parts.profile.joins_slurm:
+        return [] if parts.pcs is None else faults_at(("pcs",), [_NOT_ON_PCS], at_key=True)
+    faults = [fault for part in parts.fleets if not isinstance(part.spec, FleetSpec) for fault in _no_servers(part.key)]
+    if parts.pcs_is_broken:
+        return faults
+    spec = parts.pcs or PcsSpec()
+    faults += [*_check_login(spec.login, parts), *_check_queues(spec, parts), *_check_users(spec)]
+    return faults + (_check_new(spec, parts, fleets) if spec.existing is None else _check_existing(spec))
+
+
+_NOT_ON_PCS = PCS_SECTION.finding(
+    cause="no Slurm cluster is made",
+    got="pcs without orchestrator: pcs",
+    fix="write orchestrator: pcs, or remove the section",
+    severity=Severity.WARNING,
+)
+
+
+def _no_servers(key: tuple[str | int, ...]) -> list[Fault]:
+    finding = PCS_INFERENCE.finding(
+        cause="model servers are a service, and Slurm runs jobs",
+        got=f"the inference fleet {key[-1]}",
+        allowed="training fleets",
+        fix="put inference fleets into a cluster file of their own, with orchestrator ec2 or eks",
+    )
+    return faults_at(key, [finding], at_key=True)
+
+
+def _check_new(spec: PcsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find what the construct would refuse, with its place in the file."""
+    counts = [fleet.node_count for fleet in fleets]
+    nodes = None if None in counts else sum(count or 0 for count in counts) + spec.login.nodes
+    minutes, version = spec.scale_down_idle_minutes, spec.slurm_version or DEFAULT_SLURM_VERSION
+    findings = check_pcs_cluster(
+        size=spec.size.upper(),
+        slurm_version=version,
+        node_count=nodes,
+        subnet_count=1,
+        zone=_controller_zone(parts),
+        accounting=spec.accounting.enabled,
+        purge_after_days=spec.accounting.keep_days,
+        rest_api=spec.rest_api,
+        scale_down_idle_seconds=None if minutes is None else minutes * 60,
+        slurm_settings=spec.slurm_settings,
+    )
+    if spec.metrics:
+        findings += check_feature("metrics", version, path="metrics")
+    faults = []
+    for finding in findings:
+        key = _KEYS.get(finding.path, (finding.path,) if finding.path in PcsSpec.model_fields else ())
+        if finding.path in spec.slurm_settings:
+            key = ("slurm_settings", finding.path)
+        if finding.path == "subnet":
+            faults += faults_at(("network",), [replace(finding, path="", fix=_SERVICE_SUBNETS)])
+        else:
+            faults += faults_at(("pcs", *key), [replace(finding, path="", fix=_in_words(finding))])
+    return faults
+
+
+_SERVICE_SUBNETS = "name service_subnets in Availability Zones: the controller is put into the first, beside the nodes"
+
+
+def _controller_zone(parts: SpecParts) -> str | None:
+    """The zone of the controller, as far as it matters: beside a Local Zone it is in a subnet for services."""
+    network = parts.network
+    if network is None:
+        return None
+    has_services = isinstance(network, NewNetwork) or network.service_subnets
+    return None if is_local_zone(network.availability_zone) and has_services else network.availability_zone
+
+
+def _in_words(finding: Finding) -> str:
+    """The fix as a cluster file has it, not as Python does."""
+    if finding.path == "slurm_version":
+        return f'write slurm_version: "{DEFAULT_SLURM_VERSION}"'
+    return finding.fix
+
+
+def _check_existing(spec: PcsSpec) -> list[Fault]:
+    given = [name for name in _OF_A_NEW_CLUSTER if _is_given(spec, name)]
+    finding = PCS_EXISTING.finding(
+        cause="an existing cluster is as it is",
+        got=", ".join(given),
+        allowed="existing, with login and queues or without",
+        fix="remove these keys, or remove existing",
+    )
+    return faults_at(("pcs",), [finding] if given else [])
+
+
+def _is_given(spec: SpecModel, name: str) -> bool:
+    """Whether the file differs from the default."""
+    return bool(getattr(spec, name) != type(spec).model_fields[name].get_default())
+
+
+def _check_login(login: LoginNodesSpec, parts: SpecParts) -> Iterator[Fault]:
+    key = ("pcs", "login")
+    try:
+        accelerator = instance_type(login.instance_type).accelerator
+    except ConfigError as unknown:
+        yield from faults_at((*key, "instance_type"), unknown.findings)
+    else:
+        if accelerator is not None:
+            finding = PCS_LOGIN.finding(
+                cause="nobody computes on a login node",
+                got=f"{login.instance_type}, with {accelerator.count} {accelerator.name}",
+                allowed="a type without accelerators",
+                fix="write instance_type: m7i.large; fleets hold the GPU nodes",
+            )
+            yield from faults_at((*key, "instance_type"), [finding])
+    if parts.stores is None:
+        return
+    for point, name in login.mounts.items():
+        store = parts.stores.get(name)
+        is_bucket = isinstance(store, CheckpointsSpec | ExistingCheckpointsSpec)
+        if name in parts.stores and not is_bucket:
+            continue
+        finding = PCS_LOGIN.finding(
+            cause="a bucket is not mounted" if is_bucket else "there is no such store",
+            got=name,
+            allowed=", ".join(
+                other
+                for other, one in parts.stores.items()
+                if not isinstance(one, CheckpointsSpec | ExistingCheckpointsSpec)
+            )
+            or "a file system of data",
+        )
+        yield from faults_at((*key, "mounts", point), [finding])
+
+
+def _check_users(spec: PcsSpec) -> Iterator[Fault]:
+    if spec.users is not None:
+        try:
+            users_of(spec.users)
+        except ConfigError as wrong:
+            yield from faults_at(("pcs", "users"), wrong.findings)
+    if spec.directory is not None:
+        for finding in check_directory(spec.directory.settings, path=""):
+            key = ("pcs", "directory", *_own_key(finding.path))
+            yield from faults_at(key, [replace(finding, path="")])
+
+
+def _own_key(path: str) -> tuple[str | int, ...]:
+    """The key of a path such as `.uris[1]`."""
+    name, _, index = path.strip(".").rstrip("]").partition("[")
+    key = "schema_name" if name == "schema" else name
+    return (key, int(index)) if index else (key,)
+
+
+def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
+    version = spec.existing.slurm_version if spec.existing else spec.slurm_version or DEFAULT_SLURM_VERSION
+    fleets = {part.name: part.key for part in parts.fleets if isinstance(part.spec, FleetSpec)}
+    for name in spec.node_settings:
+        if name not in fleets:
+            yield from faults_at(("pcs", "node_settings", name), [_no_fleet(name, fleets)], at_key=True)
+    for name, queue in spec.queues.items():
+        key = ("pcs", "queues", name)
+        for finding in check_queue(name=name, slurm_version=version, slurm_settings=queue.slurm_settings):
+            inner = () if finding.path == "name" else ("slurm_settings",)
+            yield from faults_at((*key, *inner), [replace(finding, path="")], at_key=not inner)
+        for index, fleet in enumerate(queue.fleets):
+            if fleet not in fleets:
+                yield from faults_at((*key, "fleets", index), [_no_fleet(fleet, fleets)])
+    queued = {fleet for queue in spec.queues.values() for fleet in queue.fleets}
+    for name, place in fleets.items():
+        findings = _about_queue_of(name, version) if not spec.queues else [] if name in queued else [_unqueued(name)]
+        yield from faults_at(place, findings, at_key=True)
+
+
+def _no_fleet(name: str, fleets: Iterable[str]) -> Finding:
+    return PCS_QUEUE.finding(
+        cause="there is no such training fleet", got=name, allowed=", ".join(fleets) or "a fleet of training"
+    )
+
+
+def _about_queue_of(fleet: str, version: str) -> list[Finding]:
+    """What is wrong with a queue that is named after its fleet."""
+    fix = "rename the fleet, or name a queue of it in pcs.queues"
+    return [replace(one, path="", fix=fix) for one in check_queue(name=fleet, slurm_version=version)]
+
+
+def _unqueued(fleet: str) -> Finding:
+    return PCS_QUEUE.finding(
+        cause="no job reaches the nodes of a fleet that is in no queue",
+        got=fleet,
+        fix="add it to the fleets of a queue in pcs.queues",
+        severity=Severity.WARNING,
+    )
+
+
+def check_compute_nodes(view: PlannedFleet) -> list[Fault]:
+    """Find what a compute node group of AWS PCS cannot take."""
+    if not view.profile.joins_slurm or not isinstance(view.spec, FleetSpec):
+        return []
+    faults = []
+    for finding in view.compute_node_group.findings:
+        key = _key_in_fleet(view, finding)
+        fix = _fix_of_capacity(view) if finding.path == "capacity" else finding.fix
+        faults += faults_at(key, [replace(finding, path="", fix=fix)], at_key=key == view.key)
+    return faults
+
+
+def _fix_of_capacity(view: PlannedFleet) -> str:
+    """The fix as a cluster file has it, not as Python does."""
+    return _A_FLEET_EACH if view.plan.terms.blocks else "write capacity: spot"
+
+
+_A_FLEET_EACH = "make a fleet for each block, and put them into one queue of pcs.queues"
+
+
+def _key_in_fleet(view: PlannedFleet, finding: Finding) -> tuple[str | int, ...]:
+    """The key that a finding about a compute node group is about."""
+    if view.slurm_node_settings and finding.path.startswith("slurm_settings"):
+        return "pcs", "node_settings", view.name
+    if finding.path == "capacity":
+        return *view.key, "capacity"
+    if finding.path in ("min_node_count", "min_nodes"):
+        return *view.key, "nodes" if view.spec.nodes is not None else "min_nodes"
+    return view.key
