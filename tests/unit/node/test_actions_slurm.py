@@ -131,6 +131,18 @@ def test_node_is_found_by_its_host_name(cluster: Cluster, monkeypatch: pytest.Mo
     assert cluster.told()[0].startswith("update NodeName=gpu-1 ")
 
 
+def test_node_is_found_by_the_name_that_aws_pcs_gave_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_CLUSTER_ROOT", str(cluster.watched.root))
+    monkeypatch.setattr("socket.gethostname", lambda: "ip-10-0-0-7")
+    cluster.watched.write("run/gpu-cluster/slurm-node", "gpu-2\n")
+    slurm = Slurm(cluster.watched.node())
+    assert slurm.name == slurm.own_name == "gpu-2"
+    # A name that Slurm does not have is no reason to give up.
+    cluster.watched.write("run/gpu-cluster/slurm-node", "node-0123\n")
+    monkeypatch.setattr("socket.gethostname", lambda: "gpu-1")
+    assert Slurm(cluster.watched.node()).name == "gpu-1"
+
+
 def test_node_that_slurm_does_not_know_is_an_error(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
     with pytest.raises(ActionError, match="sinfo lists no node elsewhere"):

@@ -67,10 +67,9 @@ def run(content: str, folder: Path, *, boot_fails: bool) -> tuple[int, str, list
         (folder / name).chmod(0o755)
     result = folder / "boot.json"
     result.write_text('{"state": "failed", "reason": "driver: 7 of 8 GPUs answer", "fix": ""}\n')
-    script = content.replace("/run/gpu-cluster/boot.json", str(result))
-    done = subprocess.run(
-        ["sh", "-c", script], env={"PATH": f"{folder}:/usr/bin:/bin"}, capture_output=True, text=True, check=False
-    )
+    script = content.replace("/run/gpu-cluster", str(folder))
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "PCS_NODE_ID": "train-1"}
+    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, calls.read_text().splitlines()
 
 
@@ -81,6 +80,7 @@ def test_a_sound_node_is_started_once_and_waited_for(tmp_path: Path) -> None:
     status, said, calls = run(first.content, tmp_path, boot_fails=False)
     assert (status, said) == (0, "")
     assert calls[-1] == "start gpu-node-boot"
+    assert (tmp_path / "slurm-node").read_text() == "train-1\n"
     assert "start gpu-software" in calls
     assert "start gpu-scratch" in calls
     assert not any("restart" in call for call in calls)

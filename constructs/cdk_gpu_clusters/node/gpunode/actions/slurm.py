@@ -11,6 +11,7 @@ import socket
 import time
 from typing import NamedTuple
 
+from .. import paths
 from ..checks.check import Severity
 from ..command import run
 from ..node import Node
@@ -24,6 +25,8 @@ _MARKS = "*~#!%$@^+-"
 _WITHOUT_JOBS = ("drained", "down", "fail", "unknown")
 # What slurmd drains its node for (SchedMD/slurm, src/slurmd/slurmd/req.c).
 _OF_SLURMD = ("Prolog error", "Epilog error")
+#: Where the lifecycle script leaves PCS_NODE_ID: the host has another name, that of EC2.
+_NAME_FROM_PCS = "/run/gpu-cluster/slurm-node"
 _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
 _TIMEOUT_SECONDS = 15
 
@@ -59,6 +62,12 @@ class Slurm:
             ActionError: If the controller does not answer, or does not list it.
         """
         return self._mine(self._rows())[0].name
+
+    @property
+    def own_name(self) -> str:
+        """Its name by the settings, or as AWS PCS calls it (`lifecycle_scripts`), or that of the host; asks nobody."""
+        given = self._node.settings.text("node_name") or paths.read_text(paths.below(_NAME_FROM_PCS)).strip()
+        return given or socket.gethostname().partition(".")[0]
 
     def why_out(self) -> str:
         """Any state in which it accepts no jobs, unless slurmd itself drained it."""
@@ -150,18 +159,18 @@ class Slurm:
         return [_Row(*(cell.strip() for cell in row)) for row in cells if len(row) == len(_Row._fields)]
 
     def _mine(self, rows: list[_Row]) -> list[_Row]:
-        """This node in each of its partitions: by GPU_NODE_NAME, or by its host name or address."""
-        name = self._node.settings.text("node_name")
+        """This node in each of its partitions: by GPU_NODE_NAME, or by its own, host name or address."""
+        name, own = self._node.settings.text("node_name"), self.own_name
         host = socket.gethostname().partition(".")[0]
         address = self._node.metadata.get("local-ipv4") if not name else None
         for mine in (
-            [row for row in rows if name and row.name == name],
+            [row for row in rows if row.name == own],
             [row for row in rows if not name and host in (row.name, row.host.partition(".")[0])],
             [row for row in rows if not name and address and row.address == address],
         ):
             if mine:
                 return mine
-        raise ActionError(f"sinfo lists no node {name or host}")
+        raise ActionError(f"sinfo lists no node {own}")
 
     def _run(self, program: str, *arguments: str) -> str:
         path = f"{self._folder}/{program}" if self._folder else program

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import time
 from typing import Any
 
@@ -39,7 +38,7 @@ def registered(_: argparse.Namespace) -> int:
         name = slurm.name
     except ActionError as fault:
         # sinfo lists the nodes of partitions: not one to log in on, nor one whose queue is still being made.
-        name = socket.gethostname().partition(".")[0]
+        name = slurm.own_name
         if not SlurmCommands(node.settings).nodes(name):
             events.write("slurm", "failed", str(fault))
             return os.EX_TEMPFAIL
