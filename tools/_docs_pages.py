@@ -30,6 +30,7 @@ NAVIGATION: Sections = {
         "docs/eks.md",
         "docs/eks-software.md",
         "docs/eks-workloads.md",
+        "docs/pcs.md",
         "docs/mig.md",
         "docs/node.md",
         "docs/node-software.md",

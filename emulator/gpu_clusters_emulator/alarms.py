@@ -30,7 +30,13 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 }
 # How many older points are looked at for those that are missing.
 _OLDER = 2
-_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {"Sum": sum, "Minimum": min, "Maximum": max}
+_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "Average": lambda values: sum(values) / len(values),
+    "Maximum": max,
+    "Minimum": min,
+    "SampleCount": lambda values: float(len(values)),
+    "Sum": sum,
+}
 _SIZES = {"GroupDesiredCapacity": 0, "GroupInServiceInstances": 1, "GroupPendingInstances": 2}
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -97,7 +103,7 @@ def put_metric_data(world: World, params: Json) -> Json:
 def get_metric_statistics(world: World, params: Json) -> Json:
     """GetMetricStatistics: what was put, by period; a period without values has no data point.
 
-    Source: CloudWatch API, GetMetricStatistics: the start is inclusive, the end is exclusive, periods begin at the start.
+    Source: CloudWatch API, GetMetricStatistics: the start is inclusive, the end is not; periods begin at the start.
     """
     start, end = parse_time(params["StartTime"]), parse_time(params["EndTime"])
     period = timedelta(seconds=int(params["Period"]))
@@ -113,15 +119,6 @@ def get_metric_statistics(world: World, params: Json) -> Json:
             for at, values in sorted(points.items())
         ],
     }
-
-
-_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "Average": lambda values: sum(values) / len(values),
-    "Maximum": max,
-    "Minimum": min,
-    "SampleCount": lambda values: float(len(values)),
-    "Sum": sum,
-}
 
 
 def _key(namespace: str, metric: Json) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ CREATING, UPDATING, ACTIVE = "CREATING", "UPDATING", "ACTIVE"
 _CREATION = {Type.PCS_CLUSTER: timedelta(minutes=15)}
 _UPDATE = {Type.PCS_CLUSTER: timedelta(minutes=10)}
 _OTHERWISE = timedelta(minutes=5)
+_IDLE_TIME = timedelta(seconds=600)  # API model, scaleDownIdleTimeInSeconds
 _NAME_LIMITS = {Type.PCS_CLUSTER: 40, Type.PCS_NODE_GROUP: 25, Type.PCS_QUEUE: 25}  # API model, names
 _SUFFIX_LENGTH = 8
 #: Ports: user guide, "Security groups in AWS PCS" and "Authenticating with Slurm REST API"; slurmdbd: slurmdbd.conf(5).
@@ -178,13 +179,33 @@ def change(world: World, node_group: Resource) -> None:
     if template is None:
         raise ValueError(f"the launch template behind {node_group.physical_id} is gone")
     group = group_behind(world, node_group)
+    is_replaced = replaces_instances(before, given)
     group.minimum, group.maximum = sizes(given)
-    group.desired = group.minimum
+    kept = 0 if is_replaced else min(len(group.instances), group.maximum)
+    group.desired = max(group.minimum, kept)
+    node_group.settings["IdleAt"] = world.clock.now() + _idle_time(world, node_group)
     template.properties["LaunchTemplateData"] = launch_data(given, world)
     add_version(world, template)
     group.given = _launched_by(world, node_group, template)
-    gone = group.instances if replaces_instances(before, given) else _outside(group, given)
+    gone = group.instances if is_replaced else _outside(group, given)
     end_instances(world, group, list(gone), "the compute node group was updated")
+
+
+def _idle_time(world: World, node_group: Resource) -> timedelta:
+    """How long an idle node above the minimum is kept: the group's time, the cluster's, or the default of both."""
+    cluster = world.pcs_cluster(node_group.properties["ClusterId"])
+    for given in (node_group.properties, cluster.properties if cluster else {}):
+        seconds = given.get("SlurmConfiguration", {}).get("ScaleDownIdleTimeInSeconds", -1)
+        if seconds > 0:
+            return timedelta(seconds=seconds)
+    return _IDLE_TIME
+
+
+def scale_down(world: World, node_group: Resource) -> None:
+    """End the nodes above the minimum, which no job has kept."""
+    group = group_behind(world, node_group)
+    group.desired = group.minimum
+    fleets.settle(world)
 
 
 def replaces_instances(before: Json, after: Json) -> bool:

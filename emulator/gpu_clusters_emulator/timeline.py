@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from . import events, fleets, nodes
+from . import events, fleets, nodes, pcs
 from .clock import Schedule, firings, format_time, parse_time
 from .faults import ApiError
 from .reservations import BLOCK_WARNING, Reservation
@@ -63,6 +63,7 @@ def _happenings(world: World, start: datetime, end: datetime) -> Iterator[tuple[
         if rule.properties.get("ScheduleExpression"):
             for moment in _thinned(firings(rule.properties["ScheduleExpression"], start, end), world, start, end):
                 yield moment, "schedule", rule.physical_id, partial(events.fire_schedule, world, rule)
+    yield from _idle_nodes(world, start, end)
     for action_resource in world.of_type(Type.SCHEDULED_ACTION):
         for moment in _action_moments(action_resource, start, end):
             yield (
@@ -71,6 +72,13 @@ def _happenings(world: World, start: datetime, end: datetime) -> Iterator[tuple[
                 action_resource.physical_id,
                 partial(_act, world, action_resource),
             )
+
+
+def _idle_nodes(world: World, start: datetime, end: datetime) -> Iterator[tuple[datetime, str, str, Callable[[], Any]]]:
+    for node_group in world.of_type(Type.PCS_NODE_GROUP):
+        idle_at = node_group.settings.get("IdleAt", start)
+        if start < idle_at <= end:
+            yield idle_at, "nodes idle", node_group.physical_id, partial(pcs.scale_down, world, node_group)
 
 
 def _thinned(moments: Iterator[datetime], world: World, start: datetime, end: datetime) -> Iterator[datetime]:

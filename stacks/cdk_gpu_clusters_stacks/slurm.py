@@ -10,6 +10,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.node.users import UserDirectory, UserList
 from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster
 from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
@@ -74,7 +75,7 @@ class SlurmStack(cdk.Stack):
 
 
 def _subnet_in_region(reader: cdk.Stack, place: ClusterNetworkRef, here: FleetPlace) -> ec2.ISubnet:
-    """The subnet of the controller and of login nodes: that of the fleets, or a service subnet if they are in a Local Zone.
+    """The subnet of controller and login nodes: that of the fleets, or a service subnet beside a Local Zone.
 
     AWS PCS puts no controller into a Local Zone, and Local Zones have few instance types.
     """
@@ -141,7 +142,7 @@ class ComputeNodeGroupStack(NodesStack):
     ) -> None:
         super().__init__(site, fleet, description="Slurm nodes of a GPU cluster", capacity=capacity, fabric=fabric)
         slurm, options = cluster.import_into(self, self.here.vpc), self.node_options()
-        del options["update_policy"]  # AWS PCS always replaces the nodes of a changed group
+        options["update_policy"] = UpdatePolicy(fleet.update)
         spec = fleet.spec
         self.node_group = PcsNodeGroup(
             self,

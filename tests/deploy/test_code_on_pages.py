@@ -44,6 +44,7 @@ GIVEN: dict[str, Callable[[Site], Any]] = {
     "certificate": lambda site: acm.Certificate.from_certificate_arn(site.stack, "Certificate", CERTIFICATE),
     "fabric": lambda site: EfaSecurityGroup(site.stack, "Fabric", vpc=site.vpc),
     "gpu_subnet": lambda site: site.vpc.private_subnets[0],
+    "gpu_subnets": lambda site: site.one_subnet,
     "hub": lambda site: secretsmanager.Secret(site.stack, "Hub"),
     "iam": lambda _: iam,
     "self": lambda site: site.stack,

@@ -201,6 +201,8 @@ def test_a_group_grows_and_shrinks_without_touching_its_nodes(account: InProcess
     assert len(grown) == 4
     assert nodes < grown
     account.deploy(edited((f"{NODES}.ScalingConfiguration", {"MinInstanceCount": 0, "MaxInstanceCount": 4})))
+    assert node_ids(account, before["Nodes"]) == grown, "idle nodes are kept for ten minutes"
+    account.move_clock(minutes_later(account, 6))
     assert node_ids(account, before["Nodes"]) == set(), "an elastic group has the nodes of its jobs alone"
 
 
@@ -452,7 +454,8 @@ def test_a_state_machine_sizes_a_group_and_waits_for_it(account: InProcessEmulat
     assert node_ids(account, shown["Nodes"]) == set()
     for nodes in (4, 0):
         account.emit({"source": "test", "detail-type": "size", "detail": {"nodes": nodes}})
-        assert len(node_ids(account, shown["Nodes"])) == nodes
+        assert len(node_ids(account, shown["Nodes"])) == 4, "the second update ends no node before it is idle for long"
+        assert group_of(account, shown)["scalingConfiguration"]["minInstanceCount"] == nodes
     grown, shrunk = account.history()["executions"]
     assert (grown["status"], shrunk["status"]) == ("SUCCEEDED", "SUCCEEDED")
     assert grown["states"].count("Look") == 5, "an update takes five minutes"

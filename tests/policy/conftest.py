@@ -39,6 +39,16 @@ inference:
       nodes: 1
       server: { image: "vllm/vllm-openai:v0.21.0", weights: { s3_uri: "s3://my-models/llama" } }
 """
+#: Home directories of both services, which a fleet mounts.
+HOMES = """version: 1
+name: homes
+region: us-east-1
+network: { availability_zone: us-east-1a }
+data:
+  homes: { openzfs: { quotas: [{ id: 2001, storage_gib: 100 }] } }
+  tools: { efs: {} }
+training: { fleets: { dev: { instance_type: g6.xlarge, nodes: 1, mounts: { /home: homes, /opt/shared: tools } } } }
+"""
 Define = Callable[[cdk.App], object]
 
 
@@ -52,7 +62,7 @@ def packs() -> Packs:
 def assemblies(packs: Packs, app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Assembly]:
     """Every app by name."""
     written = {}
-    texts = {"every store": CLUSTER, "every key of inference": EVERYTHING, "weights for pods": WEIGHTS}
+    texts = {"every store": CLUSTER, "every key of inference": EVERYTHING, "weights for pods": WEIGHTS, "homes": HOMES}
     for name, text in texts.items():
         file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
         file.write_text(text, encoding="utf-8")

@@ -20,6 +20,28 @@ EXAMPLES = {path.stem: path for path in sorted(Path("examples").glob("*.yaml"))}
 
 #: Example -> what its plan says, whatever else changes.
 SAYS = {
+    "pcs-g6-dev": (
+        "Slurm on AWS PCS (stack slurm-dev-slurm)",
+        "queue        dev: dev",
+        "sessions of Systems Manager",
+        "AWS PCS: controller, nodes under management, accounting",
+    ),
+    "pcs-p4d-mig": (
+        "gres.conf",
+        "gpu:1g.5gb:56",
+    ),
+    "pcs-p5-capacity-block": (
+        "small: 32 nodes, 256 jobs at most",
+        "CAPACITY_BLOCK; a state machine keeps the group at its size",
+        "Features=p5.48xlarge,efa,gpu",
+        "replaces each node when its jobs have",
+        "/home: home, over TCP",
+    ),
+    "pcs-spot-queue": (
+        "batch: spot, steady; Default=YES; MaxTime=1-00:00:00",
+        "SPOT; Slurm starts nodes for waiting jobs, and ends idle ones",
+        "Weight=1",
+    ),
     "eks-g5-dev": (
         "reached from inside the network, and from 203.0.113.0/24",
         "capacity type SPOT, image type AL2023_x86_64_NVIDIA",

@@ -18,6 +18,7 @@ from cdk_gpu_clusters import (
     Capacity,
     CapacityReservation,
     ConfigError,
+    HomeStore,
     LustreStore,
     MigLayout,
     MigStrategy,
@@ -30,6 +31,7 @@ from cdk_gpu_clusters import (
     UpdatePolicy,
 )
 from cdk_gpu_clusters.catalogue import instance_types
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume
 from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, UpdateStrategy
 from node_groups import CLUSTER_GROUP, VERSION, existing_cluster, node_group
 from stack_fixtures import ZONE, Resources, Site, SiteFactory, of_type, only
@@ -421,10 +423,22 @@ def test_a_store_lets_the_nodes_in_and_pods_know_it(site: Site) -> None:
     )
     made = node_group(site, mounts={"/fsx/corpus": store})
     volume = made.node_pool.mounts["/fsx/corpus"]
+    assert isinstance(volume, LustreVolume)
     assert (volume.name, volume.file_system_id) == ("fsx-corpus", store.file_system_id)
     rules = json.dumps(of_type(site.resources(), "AWS::EC2::SecurityGroupIngress"))
     assert "TrainersFabric" in rules
     assert "988" in rules
+
+
+def test_pods_mount_home_directories_by_nfs(site: Site) -> None:
+    homes = HomeStore(site.stack, "Homes", vpc=site.vpc, subnets=[site.vpc.private_subnets[0]])
+    made = node_group(site, mounts={"/home": homes}, read_only_mounts=["/home"])
+    volume = made.node_pool.mounts["/home"]
+    assert isinstance(volume, NfsVolume)
+    assert (volume.name, volume.dns_name, volume.export_path) == ("home", homes.dns_name, "/fsx")
+    assert (volume.options, volume.read_only) == (homes.nfs_options, True)
+    rules = json.dumps(of_type(site.resources(), "AWS::EC2::SecurityGroupIngress"))
+    assert "2049" in rules
 
 
 def test_metrics_and_alarms_are_of_the_nodes(site: Site) -> None:

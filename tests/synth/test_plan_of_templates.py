@@ -69,7 +69,8 @@ def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Any]) ->
             for one in data["NetworkInterfaces"]
         }
         assert given == planned
-        assert data["InstanceType"] == fleet.node.instance_type
+        if fleet.compute_node_group is None:  # AWS PCS takes the type from its group
+            assert data["InstanceType"] == fleet.node.instance_type
         assert ("GroupName" in data.get("Placement", {})) == (fleet.placement.strategy is not None)
         assert data.get("InstanceMarketOptions", {}).get("MarketType") == fleet.capacity.market_type
         root = data["BlockDeviceMappings"][0]["Ebs"]
@@ -100,7 +101,7 @@ def test_a_key_of_the_root_volume_reaches_the_template(edit: str, tmp_path: Path
 def test_groups_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
     for fleet in plan.fleets:
-        if fleet.node_group is not None:
+        if fleet.node_group is not None or fleet.compute_node_group is not None:
             continue
         (group,) = resources(assembly, fleet.stack_name, "AWS::AutoScaling::AutoScalingGroup")
         assert (int(group["MinSize"]), int(group["MaxSize"])) == (fleet.nodes_at_deploy, fleet.maximum_nodes)
@@ -147,7 +148,7 @@ def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
     planned = plan.kubernetes
     if planned is None or planned.stack_name is None or planned.system_nodes is None:
-        assert plan.orchestrator == "ec2"
+        assert plan.orchestrator in ("ec2", "pcs")
         return
     (cluster,) = resources(assembly, planned.stack_name, "AWS::EKS::Cluster")
     assert cluster["Version"] == planned.version
@@ -163,6 +164,45 @@ def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
     assert len(nodes["Subnets"]) == len(planned.system_nodes.subnets)
     entries = resources(assembly, planned.stack_name, "AWS::EKS::AccessEntry")
     assert {one["PrincipalArn"] for one in entries} == set(planned.admins)
+
+
+def test_compute_node_groups_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    for fleet in plan.fleets:
+        groups = resources(assembly, fleet.stack_name, "AWS::PCS::ComputeNodeGroup")
+        planned = fleet.compute_node_group
+        assert len(groups) == (planned is not None)
+        if planned is None:
+            continue
+        (group,) = groups
+        assert (group["Name"], group["PurchaseOption"]) == (planned.name, planned.purchase_option)
+        assert group["InstanceConfigs"] == [{"InstanceType": fleet.node.instance_type}]
+        scaling = group["ScalingConfiguration"]
+        assert scaling["MinInstanceCount"] == planned.minimum_nodes
+        assert scaling["MaxInstanceCount"] == planned.maximum_nodes
+        settings = group["SlurmConfiguration"]["SlurmCustomSettings"]
+        assert {one["ParameterName"]: one["ParameterValue"] for one in settings} == planned.slurm_settings
+        assert len(group["SubnetIds"]) == len(fleet.subnets)
+
+
+def test_clusters_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    planned = plan.slurm
+    if planned is None or planned.stack_name is None or planned.size is None:
+        assert plan.orchestrator in ("ec2", "eks")
+        return
+    (cluster,) = resources(assembly, planned.stack_name, "AWS::PCS::Cluster")
+    assert (cluster["Size"], cluster["Scheduler"]["Version"]) == (planned.size.upper(), planned.slurm_version)
+    mode = cluster["SlurmConfiguration"]["Accounting"]["Mode"]
+    assert (mode == "STANDARD") is planned.accounting
+    for queue in planned.queues:
+        (made_queue,) = resources(assembly, queue.stack_name, "AWS::PCS::Queue")
+        assert made_queue["Name"] == queue.name
+        assert len(made_queue["ComputeNodeGroupConfigurations"]) == len(queue.fleets)
+    if planned.login is not None:
+        (login,) = resources(assembly, planned.login.stack_name, "AWS::PCS::ComputeNodeGroup")
+        assert login["InstanceConfigs"] == [{"InstanceType": planned.login.instance_type}]
+        assert login["ScalingConfiguration"]["MaxInstanceCount"] == planned.login.node_count
 
 
 def test_placement_groups_are_made_where_it_is_said(made: tuple[ClusterPlan, Any]) -> None:

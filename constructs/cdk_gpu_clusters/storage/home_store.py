@@ -13,7 +13,7 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import SILENT_ALARM
+from cdk_gpu_clusters._accepted import SILENT_ALARM, AcceptedFinding
 from cdk_gpu_clusters._cdk import id_of_group, path_of, report, resolved_or_none, stack_of, zone_of
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue.homes import HomeService
@@ -25,6 +25,13 @@ _RETAIN = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
 # (awslabs/awsome-distributed-ai @ 95b939c: the export of /home in all its Slurm clusters). `crossmnt` shows snapshots
 # (botocore 1.44.5, fsx: OpenZFSClientConfiguration).
 _EXPORT = ("rw", "crossmnt", "no_root_squash")
+
+
+_BACKED_UP = AcceptedFinding(
+    cause="`HomeStore` on EFS: backups",
+    reason="BackupPolicy puts the file system into the automatic backup plan of EFS, which no template has.",
+    nist_hipaa=("EFSInBackupPlan",),
+)
 
 
 class HomeStore(IHomeStore):
@@ -222,6 +229,8 @@ class HomeStore(IHomeStore):
             backup_policy=made.BackupPolicyProperty(status="ENABLED" if storage.backups else "DISABLED"),
             file_system_tags=[made.ElasticFileSystemTagProperty(key="Name", value=path_of(self))],
         )
+        if storage.backups:
+            _BACKED_UP.at(file_system)
         for number, subnet in enumerate(subnets):
             # The zone names it, so that another order replaces none. Where it is unknown, the position does.
             target = efs.CfnMountTarget(

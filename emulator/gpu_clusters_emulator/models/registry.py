@@ -32,7 +32,6 @@ ChangeCheck = Callable[[str, Json, Json, World], Iterator[Fault]]
 DeletionCheck = Callable[[str, World], Iterator[Fault]]
 
 
-
 def _file_system_faults(properties: Json, world: World) -> Iterator[Fault]:
     """Of the types of FSx that are emulated; of the others only the schema is checked."""
     yield from lustre.file_system_faults(properties, world)

@@ -457,7 +457,7 @@ _LOGIN = (
         exists=lambda side: bool(side.cluster.pcs.login.ssh_cidrs),
         updated="its rules change in place",
         added="a group that lets these ranges reach SSH",
-        removed="nobody reaches SSH any more; sessions of Systems Manager go on",
+        removed="no one reaches SSH any more; sessions of Systems Manager go on",
     ),
     Row(
         Resource.LOGIN_NODES,

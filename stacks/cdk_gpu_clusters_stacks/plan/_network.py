@@ -143,7 +143,9 @@ def _existing_subnets(
         subnet_ids=network.subnet_ids,
     )
     for zone, subnet in network.service_subnets.items():
-        uses = _service_uses(spec, views, len(network.service_subnets), is_first=zone == min(network.service_subnets), public=False)
+        uses = _service_uses(
+            spec, views, len(network.service_subnets), is_first=zone == min(network.service_subnets), public=False
+        )
         yield _subnet(_balancer_key(zone), "load-balancer", zone, uses, subnet_ids=(subnet,))
     for zone, subnet in network.public_subnets.items():
         uses = _balancer_uses([view for view in views if _is_public(view)])

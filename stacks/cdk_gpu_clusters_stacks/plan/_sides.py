@@ -223,7 +223,7 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
 
 
 def _of_type(side: FleetSide) -> object:
-    """What the nodes of AWS PCS are told of their type, which itself is in no launch template."""
+    """What the nodes of AWS PCS are given of their type, which itself is in no launch template."""
     record = side.view.plan.instance_type
     accelerator = record.accelerator
     count = accelerator and (accelerator.count, accelerator.logical_count)

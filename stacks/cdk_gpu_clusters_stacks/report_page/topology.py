@@ -1,4 +1,4 @@
-"""The topology of a cluster: its VPC with zones, subnets and nodes, its stores, its EKS or Slurm cluster, and their flows."""
+"""The topology of a cluster: VPC with zones, subnets and nodes, stores, the cluster of EKS or Slurm, and the flows."""
 
 from __future__ import annotations
 
@@ -126,6 +126,10 @@ def _inside(plan: ClusterPlan, subnet: SubnetUse) -> Iterator[Box]:
             yield _lustre(store)
         elif store.homes and store.homes.subnet == subnet.key:
             yield _homes(store.name, store.homes)
+    yield from _services(plan, subnet)
+
+
+def _services(plan: ClusterPlan, subnet: SubnetUse) -> Iterator[Box]:
     for use in subnet.uses:
         if use.kind == "nat-gateway":
             yield _small("nat-gateway", "balancer", "NAT gateway", "for all private subnets, outbound only")

@@ -9,18 +9,19 @@ from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.node.users import check_directory
-from cdk_gpu_clusters.rules.pcs import check_feature, check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.pcs import check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.pcs_versions import check_feature
 from cdk_gpu_clusters.rules.zones import is_local_zone
 
 from ._base import SpecModel
 from ._document import Fault, faults_at
 from ._parts import SpecParts
 from ._rules import PCS_EXISTING, PCS_INFERENCE, PCS_LOGIN, PCS_QUEUE, PCS_SECTION
+from ._users import users_of
 from .data import CheckpointsSpec, ExistingCheckpointsSpec
 from .fleet import FleetSpec
 from .network import NewNetwork
 from .pcs import LoginNodesSpec, PcsSpec
-from ._users import users_of
 from .planned_fleet import PlannedFleet
 
 #: What an existing cluster has of its own.
@@ -145,7 +146,7 @@ def _check_login(login: LoginNodesSpec, parts: SpecParts) -> Iterator[Fault]:
     else:
         if accelerator is not None:
             finding = PCS_LOGIN.finding(
-                cause="nobody computes on a login node",
+                cause="no one computes on a login node",
                 got=f"{login.instance_type}, with {accelerator.count} {accelerator.name}",
                 allowed="a type without accelerators",
                 fix="write instance_type: m7i.large; fleets hold the GPU nodes",

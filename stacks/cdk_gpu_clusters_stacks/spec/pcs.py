@@ -48,10 +48,10 @@ class DirectorySpec(SpecModel):
         description="Where users and groups are.", examples=["dc=example,dc=com"]
     )
     bind_dn: Annotated[Text, updates(*_TEMPLATES)] = Field(
-        description="Whom the nodes search as.", examples=["cn=reader,dc=example,dc=com"]
+        description="Name with which the nodes search.", examples=["cn=reader,dc=example,dc=com"]
     )
     password_secret: Annotated[Text, updates(*_TEMPLATES)] = Field(
-        description="Name or ARN of the secret of Secrets Manager with the password of `bind_dn`: the whole text, or the "
+        description="Name or ARN of the secret of Secrets Manager with the password of `bind_dn`: its text, or the "
         "JSON field `password`."
     )
     schema_name: Annotated[Literal["rfc2307", "rfc2307bis", "ad"], updates(*_TEMPLATES)] = Field(

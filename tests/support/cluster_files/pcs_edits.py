@@ -6,9 +6,7 @@ _BLOCK = "{ capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, 
 _RESERVATION = "{ new_reservation: { end_date: 2027-01-31T00:00Z } }"
 _GROUP = "{ reservation_group: 'arn:aws:resource-groups:us-east-1:111122223333:group/p4d' }"
 
-_DIRECTORY = (
-    "{ uris: ['ldaps://ad.example.com'], search_base: 'dc=example,dc=com', bind_dn: 'cn=reader', password_secret: ldap }"
-)
+_DIRECTORY = "{ uris: ['ldaps://ad.example.com'], search_base: 'dc=example,dc=com', bind_dn: 'cn=reader', password_secret: ldap }"
 
 SLURM = f"""\
 version: 1

@@ -23,8 +23,8 @@ from cdk_gpu_clusters.catalogue.homes import (
 )
 from gpu_clusters_emulator.schemas import resource_schema
 
-FSX = botocore.session.get_session().get_service_model("fsx")
-EFS = botocore.session.get_session().get_service_model("efs")
+FSX: Any = botocore.session.get_session().get_service_model("fsx")
+EFS: Any = botocore.session.get_session().get_service_model("efs")
 
 
 def text(shape: str, member: str) -> str:

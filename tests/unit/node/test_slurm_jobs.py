@@ -334,6 +334,8 @@ BATCH = {"SLURM_JOB_ID": "17", "SLURM_JOB_NODELIST": "gpu-1", "SLURM_TASK_PID": 
 
 def test_only_the_batch_script_stays_with_the_job() -> None:
     assert is_batch_script(BATCH)
+    assert is_batch_script({**BATCH, "SLURM_STEP_ID": "-5"})
+    assert not is_batch_script({**BATCH, "SLURM_STEP_ID": "-6"}), "an interactive step of salloc"
     assert not is_batch_script({**BATCH, "SLURM_STEP_ID": "0"})
     assert not is_batch_script({name: value for name, value in BATCH.items() if name != "SLURM_TASK_PID"})
     assert not is_batch_script({})

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters_stacks.preflight import Account, Check, Preflight, every_check, run_preflight
-from preflight_account import CLOSED, EXISTING, NEW, NOW, ON_EKS, ON_EXISTING_EKS, ON_EXISTING_PCS, ON_PCS, healthy, spec_of
+from preflight_account import (
+    CLOSED,
+    EXISTING,
+    NEW,
+    NOW,
+    ON_EKS,
+    ON_EXISTING_EKS,
+    ON_EXISTING_PCS,
+    ON_PCS,
+    healthy,
+    spec_of,
+)
 from preflight_cases import CASES, Case
 
 CHECKS = {check.id: check for check in every_check()}

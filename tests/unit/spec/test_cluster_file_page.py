@@ -51,6 +51,15 @@ def test_examples_of_inference_fleets_are_right(page: str, part: str, tmp_path: 
     assert [one for one in read_cluster(file).findings if one.severity.value != "info"] == []
 
 
+@pytest.mark.parametrize(("page", "part"), parts_that_start_with("groups"))
+def test_examples_of_users_are_right(page: str, part: str, tmp_path: Path) -> None:
+    (tmp_path / "users.yaml").write_text(part, encoding="utf-8")
+    file = tmp_path / "cluster.yaml"
+    fleet = "training: { fleets: { one-gpu: { instance_type: g6.xlarge, nodes: 1 } } }\n"
+    file.write_text(f"{HEAD}orchestrator: pcs\npcs: {{ users: users.yaml }}\n{fleet}", encoding="utf-8")
+    assert [one for one in read_cluster(file).findings if one.severity.value != "info"] == []
+
+
 @pytest.mark.parametrize(("page", "part"), parts_that_start_with("mig"))
 def test_examples_of_layouts_are_right(page: str, part: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
@@ -92,5 +101,6 @@ def test_every_example_is_looked_at() -> None:
         *parts_that_start_with("inference"),
         *parts_that_start_with("mig"),
         *parts_that_start_with("nodes"),
+        *parts_that_start_with("groups"),
     ]
     assert [one for one in BLOCKS if one not in looked_at] == []

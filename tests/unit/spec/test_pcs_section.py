@@ -14,7 +14,9 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 HEAD = "version: 1\nname: demo\nregion: us-east-1\norchestrator: pcs\n"
 NET = "network: { availability_zone: us-east-1a }\n"
 FLEET = "training: { fleets: { gpu-one: { instance_type: p5.48xlarge, nodes: 2, capacity: spot } } }\n"
-EXISTING = "existing: { cluster_id: pcs_abc1234567, slurm_version: '25.11', security_group_ids: [sg-0123456789abcdef0] }"
+EXISTING = (
+    "existing: { cluster_id: pcs_abc1234567, slurm_version: '25.11', security_group_ids: [sg-0123456789abcdef0] }"
+)
 HOME = "data: { home: { efs: {} }, ckpt: { checkpoints: {} } }\n"
 
 #: Training examples that AWS PCS refuses, and the rule; the fix is in the finding.
@@ -153,8 +155,10 @@ def test_model_servers_are_refused_where_jobs_run(tmp_path: Path) -> None:
         ("{ spot: { max_price_usd_per_hour: 20 } }", ["GPU-PCS-061"]),
         ("{ capacity_block: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z }", []),
         (
-            "{ capacity_blocks: [{ capacity_block: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z }, "
-            "{ capacity_block: cr-0123456789abcdef1, starts_at: 2026-12-15T11:30Z, ends_at: 2026-12-29T11:30Z }] }",
+            (
+                "{ capacity_blocks: [{ capacity_block: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z }, "
+                "{ capacity_block: cr-0123456789abcdef1, starts_at: 2026-12-15T11:30Z, ends_at: 2026-12-29T11:30Z }] }"
+            ),
             ["GPU-PCS-061"],
         ),
     ],

@@ -222,7 +222,8 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
 
         Raises:
             ConfigError: GPU-FLT-001 to -005, GPU-PCS-002, -016, -018 to -025, -030 to -036 and -060 to -062,
-                GPU-GRES-001 to -005, GPU-MNT-001 to -003, GPU-USR-001 to -004; faults of type, capacity, interfaces, image and MIG.
+                GPU-GRES-001 to -005, GPU-MNT-001 to -003, GPU-USR-001 to -004;
+                faults of type, capacity, interfaces, image and MIG.
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, PcsNodeGroupProps)

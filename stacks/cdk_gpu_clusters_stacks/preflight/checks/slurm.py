@@ -109,8 +109,8 @@ _SAMPLE = re.compile(r"aws-pcs-sample_ami-.+-slurm-(\d\d\.\d\d)")
 
 @define_check(
     "GPU-PRE-184",
-    "the image of a fleet has the cluster's version of Slurm, as far as its name says",
-    source='AWS PCS user guide, "Using sample Amazon Machine Images (AMIs) with AWS PCS": their names end in the version',
+    "the image of a fleet has the cluster's version of Slurm, as far as its name shows",
+    source='AWS PCS user guide, "Using sample Amazon Machine Images (AMIs) with AWS PCS": names end in the version',
     calls=(PARAMETER, IMAGES),
     subjects=fleets_where(lambda fleet: fleet.profile.joins_slurm),
     unless="no fleet is on AWS PCS",

@@ -23,17 +23,20 @@ from .commands import SlurmCommands
 
 # SageMaker HyperPod replaces the failed node, and starts the step again itself (its guide, "Auto-resume").
 _HYPERPOD = Path("/opt/sagemaker_cluster")
+# None, or SLURM_BATCH_SCRIPT, 0xfffffffb, with and without a sign (SchedMD/slurm, slurm/slurm.h).
+_BATCH_STEPS = (None, "-5", "4294967291")
 _CANCELLED = 128 + signal.SIGTERM
 
 
 def is_batch_script(environment: Mapping[str, str]) -> bool:
     """Whether this process is the batch script of a Slurm job, not a step or a shell of salloc.
 
-    Batch scripts and steps have SLURM_TASK_PID, and steps alone SLURM_STEP_ID (sbatch(1) and srun(1), "OUTPUT
-    ENVIRONMENT VARIABLES"). ENVIRONMENT=BATCH, which also marks batch scripts up to 24.11, is not set by 26.05.
+    Batch scripts and steps have SLURM_TASK_PID (sbatch(1) and srun(1), "OUTPUT ENVIRONMENT VARIABLES"). Only steps have
+    SLURM_STEP_ID up to Slurm 24.11; from 26.05 on, batch scripts have the number of their own step (seen with 24.11.5
+    and 26.05.5, tests/slurm).
     """
     names = ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_TASK_PID")
-    return all(environment.get(name) for name in names) and "SLURM_STEP_ID" not in environment
+    return all(environment.get(name) for name in names) and environment.get("SLURM_STEP_ID") in _BATCH_STEPS
 
 
 def with_auto_resume(command: Sequence[str], *, is_hyperpod: bool | None = None) -> list[str]:
