@@ -99,12 +99,16 @@ def _container(request: JobRequest) -> list[str]:
     found = _REGISTRY.fullmatch(request.image)
     image = f"{found['registry']}#{found['image']}" if found else request.image
     folder = request.checkpoint_directory
-    pyxis = [f"--container-image={image}", *([f"--container-mounts={folder}:{folder}"] if folder else [])]
+    # Else the job begins in the folder of the image, without the files beside its script (NVIDIA/pyxis,
+    # pyxis_slurmstepd.c). Apptainer has them by itself (user guide, "Bind Paths and Mounts").
+    stored = "," + shlex.quote(f"{folder}:{folder}") if folder else ""
+    pyxis = f'{shlex.quote("--container-image=" + image)} --container-mounts="$PWD:$PWD"{stored}'
     bind = ["--bind", folder] if folder else []
     apptainer = ["apptainer", "exec", "--nv", *bind, f"docker://{request.image}"]
     return [
-        "if srun --help 2>&1 | grep -q container-image; then",
-        f"  step+=({shlex.join(pyxis)})",
+        # Not grep -q: it may end before srun, which a pipe without a reader kills (pipefail).
+        "if srun --help 2>&1 | grep container-image >/dev/null; then",
+        f'  step+=({pyxis} --container-workdir="$PWD")',
         "elif command -v apptainer >/dev/null; then",
         f"  inside=({shlex.join(apptainer)})",
         "else",
