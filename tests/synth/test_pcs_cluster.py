@@ -80,7 +80,7 @@ def test_slurm_knows_the_prolog_and_the_epilog_of_the_nodes(site: Site) -> None:
     assert said == dict(cluster.slurm_settings)
     assert said["Prolog"] == "/opt/prolog.sh", "the user has the last word"
     assert said["Epilog"] == "/etc/gpu-cluster/epilog.d/*"
-    assert said["SchedulerParameters"] == "nohold_on_prolog_fail,bf_continue"
+    assert said["SchedulerParameters"] == "nohold_on_prolog_fail,requeue_on_resume_failure,bf_continue"
 
 
 def test_what_slurm_offers_is_switched_on(site: Site) -> None:

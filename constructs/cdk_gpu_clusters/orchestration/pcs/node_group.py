@@ -244,14 +244,14 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             self, options.get("log_retention", logs.RetentionDays.ONE_MONTH), log_key
         )
         version = resolved_or_none(cluster.slurm_version)
+        users, directory = options.get("users"), options.get("directory")
         node = node_request(
             options,
             log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
             slurm_version=cluster.slurm_version,
-            metadata_users=options.get("metadata_users", ()),
+            metadata_users=_numbers_of(options.get("metadata_users", ()), users),
         )
-        users, directory = options.get("users"), options.get("directory")
         node = replace(
             node,
             files=(*node.files, *([] if users is None else [users_file(users)])),
@@ -492,6 +492,12 @@ def _with_reservation_group(scope: Construct, fleet: ResolvedFleet) -> ResolvedF
     )
     terms = replace(terms, reservation_group_arn=pool.attr_arn)
     return replace(fleet, capacity=replace(fleet.capacity, terms=terms))
+
+
+def _numbers_of(names: Sequence[str], users: UserList | None) -> tuple[str, ...]:
+    """Users of the list by their numbers: the nodes make these users only after they have limited the metadata."""
+    numbers = {} if users is None else {one.name: str(one.uid) for one in users.users}
+    return tuple(numbers.get(name, name) for name in names)
 
 
 def _check_update(policy: UpdatePolicy | None) -> list[Finding]:
