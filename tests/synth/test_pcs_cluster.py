@@ -291,6 +291,12 @@ def test_login_nodes_are_small_private_and_in_no_queue(site: Site) -> None:
     assert closed == [None], "nobody comes in from outside"
 
 
+def test_login_nodes_that_fail_their_boot_checks_stay_reachable(site: Site) -> None:
+    slurm_cluster(site).add_login_nodes("Login")
+    stages = only(site.resources(), GROUP)["NodeLifecycleActions"]["Stages"]
+    assert {script["OnError"] for stage in stages.values() for script in stage} == {"STOP_SEQUENCE"}
+
+
 def test_login_nodes_take_ssh_from_whom_you_name(site: Site) -> None:
     key = ec2.KeyPair.from_key_pair_name(site.stack, "KeyPair", "ops")
     slurm_cluster(site).add_login_nodes("Login", key_pair=key, ssh_from=[ec2.Peer.ipv4("10.0.0.0/16")], node_count=2)

@@ -64,6 +64,7 @@ from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import PCS
 from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, pcs_lifecycle_scripts
+from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.users import UserDirectory, UserList, check_directory, check_users, users_file
 from cdk_gpu_clusters.orchestration.pcs.node_role import PcsNodeRole, allow_pcs_nodes, instance_profile
 from cdk_gpu_clusters.orchestration.pcs.reconcile import compute_node_group_calls, sized_windows
@@ -354,7 +355,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
         options: PcsNodeGroupProps,
     ) -> ComputeNodeGroupPlan:
         name, idle = options.get("node_group_name"), options.get("scale_down_idle_time")
-        own = pcs_lifecycle_scripts(node_settings(plan, node)) if options.get("lifecycle_actions", True) else ()
+        own = self._scripts(node_settings(plan, node)) if options.get("lifecycle_actions", True) else ()
         return plan_compute_node_group(
             plan,
             ComputeNodeGroupRequest(
@@ -370,6 +371,10 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
                 scripts=(*own, *options.get("lifecycle_scripts", ())),
             ),
         )
+
+    def _scripts(self, settings: NodeSettings) -> tuple[LifecycleScript, ...]:
+        """The library's scripts, as AWS PCS runs them on these nodes."""
+        return pcs_lifecycle_scripts(settings)
 
     def _template(
         self, cluster: SlurmCluster, fleet: ResolvedFleet, user_data: str, options: PcsNodeGroupProps

@@ -65,7 +65,7 @@ class Slurm:
 
     @property
     def own_name(self) -> str:
-        """Its name by the settings, or as AWS PCS calls it (`lifecycle_scripts`), or that of the host; asks nobody."""
+        """Its name by the settings, or as AWS PCS calls it (`lifecycle_scripts`), or that of the host; asks no one."""
         given = self._node.settings.text("node_name") or paths.read_text(paths.below(_NAME_FROM_PCS)).strip()
         return given or socket.gethostname().partition(".")[0]
 
