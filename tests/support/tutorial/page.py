@@ -31,11 +31,10 @@ VARYING = (
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
     (r"\bmaster 10(\.\d+){3}\b", "master ADDRESS"),
     (r"\bip-\d+-\d+-\d+-\d+\b", "HOST"),
-    (r"\bi-[0-9a-f]{8,17}\b", "INSTANCE"),
     (r"\bGPU-[0-9a-f-]{8,}\b", "GPU"),
     (r"\b\d{12}\b", "ACCOUNT"),
-    (r"\binternal-[\w.-]+\.amazonaws\.com\b", "LOAD-BALANCER"),
     (r"\bloss \d+\.\d+\b", "loss LOSS"),
+    (r"\bafter step [1-9]\d*\b", "after step SOME"),
 )
 
 
