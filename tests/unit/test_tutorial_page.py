@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, instance_types
+from cdk_gpu_clusters.catalogue.prices import newest_price
 from tutorial.page import PAGE, VARYING, PageError, agrees, sections, with_outputs
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -24,6 +26,20 @@ def test_every_block_of_the_page_is_run_or_is_a_file() -> None:
 def test_few_commands_need_an_account() -> None:
     blocks = [block for section in sections(TEXT) for block in section.blocks]
     assert sum(block.on_aws_only for block in blocks) <= 2
+
+
+def test_the_nodes_with_efa_are_the_cheapest_ones() -> None:
+    """As the page states; on demand, with NVIDIA GPUs."""
+    prices = {
+        name: price.usd
+        for name, one in instance_types().items()
+        if one.supports_efa and one.accelerator and one.accelerator.kind is AcceleratorKind.GPU
+        if (price := newest_price(name, "us-east-1"))
+    }
+    assert len(prices) > 20
+    cheapest = min(prices, key=lambda name: prices[name])
+    assert f"instance_type: {cheapest}\n" in TEXT
+    assert f"{2 * prices[cheapest]:.2f} USD an hour" in TEXT
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,13 @@ _MEANWHILE = re.compile(r'meanwhile, after "(?P<text>.+)": a node is lost')
 #: What differs from run to run, and what it is compared as.
 VARYING = (
     (r"\b\d{8}-\d{6}-[0-9a-z]{4}\b", "JOB"),
-    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?\b", "TIME"),
     (r"\bmaster 10(\.\d+){3}\b", "master ADDRESS"),
     (r"\bip-\d+-\d+-\d+-\d+\b", "HOST"),
-    (r"\bi-[0-9a-f]{8,17}\b", "INSTANCE"),
     (r"\bGPU-[0-9a-f-]{8,}\b", "GPU"),
     (r"\b\d{12}\b", "ACCOUNT"),
-    (r"\binternal-[\w.-]+\.amazonaws\.com\b", "LOAD-BALANCER"),
     (r"\bloss \d+\.\d+\b", "loss LOSS"),
+    (r"\bafter step [1-9]\d*\b", "after step SOME"),
 )
 
 

@@ -65,12 +65,19 @@ class Region:
         """The end of the journals of all nodes, for people who read a failure."""
         return "\n".join(f"{name}\n{node.last_words()}" for name, (node, _) in self._nodes.items())
 
-    def lose(self, instance_id: str) -> None:
-        """Take the power of an instance, which its group was told to end: nothing on it answers its hook."""
+    def lose_terminating(self) -> None:
+        """Take the power of the instances that their groups end: nothing on them answers the hook."""
         with self._lock:
-            node, _ = self._nodes[instance_id]
-            node.power_off()
-            node.fleet.release(instance_id)
+            ending = [
+                (fleet, name)
+                for fleet, states in self._fleets()
+                for name, state in states.items()
+                if state == "Terminating:Wait" and name in self._nodes
+            ]
+            assert ending, "no group ends an instance"
+            for fleet, name in ending:
+                self._nodes[name][0].power_off()
+                fleet.release(name)
 
     def _keep(self) -> None:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from dataclasses import dataclass, field
@@ -10,8 +9,6 @@ from dataclasses import dataclass, field
 from tutorial.page import Block, Section, agrees, with_outputs
 from tutorial.reader import Terminal
 from tutorial.region import Region
-
-_INSTANCE = re.compile(r"\bi-[0-9a-f]{8,17}\b")
 
 
 @dataclass
@@ -82,6 +79,7 @@ class Tutorial:
             self.region.check()
             assert status == 0, f"$ {command.text}\n{output}\nexit status {status}\n{self.region.last_words()}"
             assert waiting is None, f"nothing printed {waiting.after}:\n{output}"
+            beside = None
             self._compare(command.text, command.output, output)
 
     def _lose_a_node(self, block: Block) -> None:
@@ -91,9 +89,8 @@ class Tutorial:
             printed.append(output)
             assert status == 0, f"$ {command.text}\n{output}"
             self._compare(command.text, command.output, output)
-            for name in set(_INSTANCE.findall(output)):
-                assert self.region
-                self.region.lose(name)
+        assert self.region
+        self.region.lose_terminating()
 
     def _compare(self, command: str, stated: str, printed: str) -> None:
         if not agrees(stated, printed):
