@@ -48,8 +48,8 @@ class Example:
     @property
     def unpriced(self) -> str:
         """Its fleets, stores and system nodes without a price."""
-        own = (name for name in self.plan.cost.missing if name.startswith(("fleet ", "store ", "system nodes", "AWS PCS")))
-        return ", ".join(own)
+        own = ("fleet ", "store ", "system nodes", "AWS PCS")
+        return ", ".join(name for name in self.plan.cost.missing if name.startswith(own))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,22 @@ def _events(cluster: Cluster) -> list[dict[str, Any]]:
     """The events that wait to be sent."""
     lines = cluster.box.path("/var/lib/gpu-cluster/spool/events.jsonl").read_text().splitlines()
     return [json.loads(json.loads(line)["message"]) for line in lines]
+
+
+def test_an_instance_does_not_inherit_the_drain_of_the_one_before_it(cluster: Cluster) -> None:
+    update = ("scontrol", "update", "NodeName=gpu-2")
+    cluster.ask(*update, "State=DRAIN", "Reason=gpunode: spot-interruption 2026-12-01T11:00:00Z")
+    cluster.cut_power("gpu-2")
+    cluster.power_on("gpu-2")
+    time.sleep(8)  # longer than SlurmdTimeout: the controller has heard of the new one
+    assert "DRAIN" in cluster.node("gpu-2")["State"]
+    # The other one has an uptime of its own only here: the kernel is that of the machine.
+    script = """
+mount --bind /nodes/gpu-2/etc/node.env /etc/gpu-cluster/node.env
+echo 2 2 >/run/uptime && mount --bind /run/uptime /proc/uptime
+PCS_IS_FIRST_BOOT={first} exec gpunode registered
+"""
+    for first in (0, 1):
+        cluster.box.run("unshare", "--mount", "sh", "-c", script.format(first=first))
+        assert ("DRAIN" in cluster.node("gpu-2")["State"]) is not bool(first)
+    cluster.eventually(lambda: cluster.node("gpu-2")["State"] == "IDLE")

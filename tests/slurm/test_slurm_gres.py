@@ -77,7 +77,8 @@ def test_the_settings_are_in_force(cluster: Cluster) -> None:
         "Epilog": "/etc/gpu-cluster/epilog.d/*",
     }
     assert shown["JobRequeue"] == "1"
-    assert "Alloc" in shown["PrologFlags"]
+    assert {"Alloc", "Contain"} <= set(shown["PrologFlags"].split(","))
+    assert "enable_stepmgr" in shown["SlurmctldParameters"]  # as in AWS PCS; slurmctld ends without Contain
     assert "nohold_on_prolog_fail" in shown["SchedulerParameters"]
 
 

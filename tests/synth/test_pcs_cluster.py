@@ -80,7 +80,7 @@ def test_slurm_knows_the_prolog_and_the_epilog_of_the_nodes(site: Site) -> None:
     assert said == dict(cluster.slurm_settings)
     assert said["Prolog"] == "/opt/prolog.sh", "the user has the last word"
     assert said["Epilog"] == "/etc/gpu-cluster/epilog.d/*"
-    assert said["SchedulerParameters"] == "nohold_on_prolog_fail,bf_continue"
+    assert said["SchedulerParameters"] == "nohold_on_prolog_fail,requeue_on_resume_failure,bf_continue"
 
 
 def test_what_slurm_offers_is_switched_on(site: Site) -> None:
@@ -289,6 +289,12 @@ def test_login_nodes_are_small_private_and_in_no_queue(site: Site) -> None:
         one["Properties"].get("SecurityGroupIngress") for one in of_type(resources, "AWS::EC2::SecurityGroup").values()
     ]
     assert closed == [None], "nobody comes in from outside"
+
+
+def test_login_nodes_that_fail_their_boot_checks_stay_reachable(site: Site) -> None:
+    slurm_cluster(site).add_login_nodes("Login")
+    stages = only(site.resources(), GROUP)["NodeLifecycleActions"]["Stages"]
+    assert {script["OnError"] for stage in stages.values() for script in stage} == {"STOP_SEQUENCE"}
 
 
 def test_login_nodes_take_ssh_from_whom_you_name(site: Site) -> None:

@@ -31,6 +31,7 @@ from cdk_gpu_clusters import (
     RootVolume,
     UpdatePolicy,
 )
+from cdk_gpu_clusters.node.users import read_users
 from cdk_gpu_clusters.rules.capacity import BlockTerms, parse_instant
 from slurm_clusters import CLUSTER_ID, CONTROLLER_GROUP, existing_slurm, slurm_nodes
 from stack_fixtures import ZONE, Resources, Site, of_type, only
@@ -284,6 +285,13 @@ def test_a_node_starts_after_all_that_its_first_boot_needs(site: Site) -> None:
 def test_users_of_a_node_do_not_reach_its_role(site: Site) -> None:
     slurm_nodes(site)
     assert "GPU_METADATA_USERS=root" in user_data(site.resources())
+
+
+def test_users_of_the_list_reach_it_by_their_numbers(site: Site) -> None:
+    # Their names are not there yet: the stage `users` comes after the limit (gpu-metadata), which fails for them.
+    users = read_users({"users": [{"name": "alice", "uid": 2001}]})
+    slurm_nodes(site, users=users, metadata_users=["alice", "ubuntu"])
+    assert "GPU_METADATA_USERS='root 2001 ubuntu'" in user_data(site.resources())
 
 
 def test_nodes_drain_themselves_at_every_end(site: Site) -> None:

@@ -76,6 +76,10 @@ class LifecycleScript:
     execution: ExecutionPolicy = ExecutionPolicy.EVERY_BOOT
 
 
+# The name of the node in Slurm (aws-samples/aws-hpc-recipes, recipes/pcs/cluster_dns), for its watchdog and its drain.
+_NAME = """\
+if [ -n "${PCS_NODE_ID:-}" ]; then mkdir -p /run/gpu-cluster && echo "$PCS_NODE_ID" >/run/gpu-cluster/slurm-node; fi
+"""
 # The reason goes to standard output, which AWS PCS keeps in the script's log.
 _CHECK = """\
 if systemctl start gpu-node-boot; then exit 0; fi
@@ -107,7 +111,7 @@ def pcs_lifecycle_scripts(settings: NodeSettings) -> tuple[LifecycleScript, ...]
         LifecycleScript(
             name="gpu-node-boot",
             stage=LifecycleStage.NODE_BOOTSTRAPPED,
-            content=start_script(settings) + _CHECK,
+            content=start_script(settings) + _NAME + _CHECK,
         ),
         LifecycleScript(
             name="gpu-node-ready",

@@ -14,11 +14,15 @@ CLUSTER_SETTINGS: Mapping[str, str] = {
     # fails the prolog, and the node is drained (seen with Slurm 24.11.5 and 26.05.5, tests/slurm).
     "Prolog": f"{PROLOG_FOLDER}/*",
     "Epilog": f"{EPILOG_FOLDER}/*",
-    # On all nodes when the job gets them, not when its first step reaches them.
-    "PrologFlags": "Alloc",
+    # On all nodes when the job gets them, not when its first step reaches them. A value replaces that of AWS PCS, which
+    # is "Contain, Alloc" for its step manager (AWS PCS user guide, "Release notes for Slurm versions", 24.05): without
+    # Contain, slurmctld ends with "STEP_MGR not supported" (SchedMD/slurm, src/slurmctld/read_config.c).
+    "PrologFlags": "Alloc,Contain",
     "JobRequeue": "1",
-    # Without it, a job whose prolog failed is requeued, but held until somebody releases it.
-    "SchedulerParameters": "nohold_on_prolog_fail",
+    # Without the first, a job whose prolog failed is requeued, but held until somebody releases it. The second is the
+    # default of AWS PCS from Slurm 25.05 on (the same release notes), which a value of ours may replace: jobs of a node
+    # that was terminated by its boot checks wait for another one.
+    "SchedulerParameters": "nohold_on_prolog_fail,requeue_on_resume_failure",
 }
 
 
@@ -32,7 +36,7 @@ def cluster_settings(own: Mapping[str, str] | None = None) -> dict[str, str]:
 
     Example:
         >>> cluster_settings({"SchedulerParameters": "bf_continue"})["SchedulerParameters"]
-        'nohold_on_prolog_fail,bf_continue'
+        'nohold_on_prolog_fail,requeue_on_resume_failure,bf_continue'
     """
     merged = {**CLUSTER_SETTINGS, **(own or {})}
     for name in ("PrologFlags", "SchedulerParameters"):

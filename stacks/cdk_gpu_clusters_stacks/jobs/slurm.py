@@ -14,6 +14,11 @@ _REGISTRY = re.compile(r"(?P<registry>(?:[^/]*[.:][^/]*|localhost))/(?P<image>.+
 
 # Before the time limit, at which a job with checkpoints saves its last one and goes back into the queue.
 _LEAST_NOTICE_SECONDS = 300
+# This script runs on the first node, which has rank 0. Others reach it by its address: AWS PCS has no DNS of the names
+# of nodes in Slurm (aws-samples/aws-hpc-recipes, recipes/pcs/cluster_dns). Of many, it is that of the default route.
+# 192.0.2.1 is nobody's (RFC 5737), and nothing is sent. Without a route it is the name.
+_MASTER = r"""MASTER_ADDR=$(ip -4 route get 192.0.2.1 2>/dev/null | sed -n 's/.* src \([0-9.]*\).*/\1/p' || true)
+MASTER_ADDR=${MASTER_ADDR:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)}"""
 # The last lines: `gpunode resume` has the job, or this script waits for it, and passes the notice on. srun would kill
 # its tasks at once for SIGTERM; scancel sends it to them. bash runs a trap only when no child runs in the foreground.
 _START = """\
@@ -75,7 +80,7 @@ def sbatch_script(request: JobRequest, partition: str) -> str:
                 if request.checkpoint_directory
                 else []
             ),
-            'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+            _MASTER,
             f"export MASTER_ADDR MASTER_PORT={_PORT} NNODES=$SLURM_JOB_NUM_NODES",
             "export PET_MASTER_ADDR=$MASTER_ADDR PET_MASTER_PORT=$MASTER_PORT PET_NNODES=$NNODES",
             f"export PET_NPROC_PER_NODE={processes} PET_TEE=3",
@@ -94,12 +99,16 @@ def _container(request: JobRequest) -> list[str]:
     found = _REGISTRY.fullmatch(request.image)
     image = f"{found['registry']}#{found['image']}" if found else request.image
     folder = request.checkpoint_directory
-    pyxis = [f"--container-image={image}", *([f"--container-mounts={folder}:{folder}"] if folder else [])]
+    # Else the job begins in the folder of the image, without the files beside its script (NVIDIA/pyxis,
+    # pyxis_slurmstepd.c). Apptainer has them by itself (user guide, "Bind Paths and Mounts").
+    stored = "," + shlex.quote(f"{folder}:{folder}") if folder else ""
+    pyxis = f'{shlex.quote("--container-image=" + image)} --container-mounts="$PWD:$PWD"{stored}'
     bind = ["--bind", folder] if folder else []
     apptainer = ["apptainer", "exec", "--nv", *bind, f"docker://{request.image}"]
     return [
-        "if srun --help 2>&1 | grep -q container-image; then",
-        f"  step+=({shlex.join(pyxis)})",
+        # Not grep -q: it may end before srun, which a pipe without a reader kills (pipefail).
+        "if srun --help 2>&1 | grep container-image >/dev/null; then",
+        f'  step+=({pyxis} --container-workdir="$PWD")',
         "elif command -v apptainer >/dev/null; then",
         f"  inside=({shlex.join(apptainer)})",
         "else",

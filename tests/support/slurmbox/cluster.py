@@ -27,6 +27,8 @@ _CONTROLLER = {
     "ClusterName": "lab",
     "SlurmctldHost": "controller(127.0.0.1)",
     "SlurmUser": "root",
+    # AWS PCS has it from Slurm 24.05 on ("Release notes for Slurm versions in AWS PCS").
+    "SlurmctldParameters": "enable_stepmgr",
     "AuthType": "auth/munge",
     # A job that was put back into the queue waits as long as its old credential is valid: 120 s by default.
     "AuthInfo": "cred_expire=5",

@@ -62,7 +62,8 @@ def test_the_script_of_slurm_is_a_script_and_keeps_each_word(capsys: pytest.Capt
     assert job[-len(words) :] == words
     assert pyxis == [
         "--container-image=nvcr.io#nvidia/pytorch:26.10-py3",
-        "--container-mounts=/fsx/run 1:/fsx/run 1",
+        "--container-mounts=$PWD:$PWD,/fsx/run 1:/fsx/run 1",
+        "--container-workdir=$PWD",
     ]
     assert apptainer == ["apptainer", "exec", "--nv", "--bind", "/fsx/run 1", f"docker://{image}"]
 

@@ -131,6 +131,18 @@ def test_node_is_found_by_its_host_name(cluster: Cluster, monkeypatch: pytest.Mo
     assert cluster.told()[0].startswith("update NodeName=gpu-1 ")
 
 
+def test_node_is_found_by_the_name_that_aws_pcs_gave_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_CLUSTER_ROOT", str(cluster.watched.root))
+    monkeypatch.setattr("socket.gethostname", lambda: "ip-10-0-0-7")
+    cluster.watched.write("run/gpu-cluster/slurm-node", "gpu-2\n")
+    slurm = Slurm(cluster.watched.node())
+    assert slurm.name == slurm.own_name == "gpu-2"
+    # A name that Slurm does not have is no reason to give up.
+    cluster.watched.write("run/gpu-cluster/slurm-node", "node-0123\n")
+    monkeypatch.setattr("socket.gethostname", lambda: "gpu-1")
+    assert Slurm(cluster.watched.node()).name == "gpu-1"
+
+
 def test_node_that_slurm_does_not_know_is_an_error(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
     with pytest.raises(ActionError, match="sinfo lists no node elsewhere"):
@@ -219,3 +231,28 @@ def test_repairs_of_others_count_from_their_severity_on(cluster: Cluster) -> Non
     assert slurm.taken_out(Severity.RESET) == slurm.taken_out(Severity.REBOOT) == {"gpu-2"}
     assert slurm.taken_out(Severity.REPLACE) == set()
     assert slurm.size == 3
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "minutes_ago", "is_released"),
+    [
+        ("drained", "gpunode: spot-interruption 2026-12-01T11:00:00Z", 5, True),
+        ("drained", "gpunode: capacity-block-end", 5, True),
+        ("drained*", "gpunode: replace: Xid 79", 5, True),
+        ("drained", "Prolog error", 5, True),
+        ("drained", "gpunode: reboot: Xid 95", 1, False),
+        ("drained", "disk swap, ask Kim", 5, False),
+        ("idle", "gpunode: capacity-block-end", 5, False),
+    ],
+)
+def test_drain_of_an_earlier_instance_ends_with_it(
+    cluster: Cluster, state: str, reason: str, minutes_ago: float, is_released: bool
+) -> None:
+    cluster.state("gpu-1", state, reason, minutes_ago=minutes_ago)
+    assert cluster.slurm().release_former(time.time() - 180) == (reason if is_released else "")
+    assert cluster.told() == ["update NodeName=gpu-1 State=RESUME"] * is_released
+
+
+def test_drain_without_a_time_is_kept(cluster: Cluster) -> None:
+    cluster.rows(ROWS.replace("mixed|Unknown|none", "drained|Unknown|gpunode: capacity-block-end"))
+    assert cluster.slurm().release_former(time.time()) == ""

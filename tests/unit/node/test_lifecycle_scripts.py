@@ -67,10 +67,9 @@ def run(content: str, folder: Path, *, boot_fails: bool) -> tuple[int, str, list
         (folder / name).chmod(0o755)
     result = folder / "boot.json"
     result.write_text('{"state": "failed", "reason": "driver: 7 of 8 GPUs answer", "fix": ""}\n')
-    script = content.replace("/run/gpu-cluster/boot.json", str(result))
-    done = subprocess.run(
-        ["sh", "-c", script], env={"PATH": f"{folder}:/usr/bin:/bin"}, capture_output=True, text=True, check=False
-    )
+    script = content.replace("/run/gpu-cluster", str(folder))
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "PCS_NODE_ID": "train-1"}
+    done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, calls.read_text().splitlines()
 
 
@@ -81,6 +80,7 @@ def test_a_sound_node_is_started_once_and_waited_for(tmp_path: Path) -> None:
     status, said, calls = run(first.content, tmp_path, boot_fails=False)
     assert (status, said) == (0, "")
     assert calls[-1] == "start gpu-node-boot"
+    assert (tmp_path / "slurm-node").read_text() == "train-1\n"
     assert "start gpu-software" in calls
     assert "start gpu-scratch" in calls
     assert not any("restart" in call for call in calls)
@@ -97,12 +97,18 @@ def test_aws_pcs_accepts_the_cluster_settings() -> None:
     assert check_slurm_settings({"PrologEpilogTimeout": "60"}, slurm_version="25.11", level=SettingsLevel.CLUSTER)
 
 
+def test_the_step_manager_of_aws_pcs_has_the_flag_that_it_needs() -> None:
+    # A value replaces that of PCS, and slurmctld ends where its step manager has no Contain (slurm.conf(5)).
+    assert set(CLUSTER_SETTINGS["PrologFlags"].split(",")) == {"Alloc", "Contain"}
+    assert "Contain" in cluster_settings({"PrologFlags": "X11"})["PrologFlags"].split(",")
+
+
 def test_settings_of_the_user_come_last_and_lists_are_joined() -> None:
     merged = cluster_settings({"JobRequeue": "0", "PrologFlags": "Contain,Alloc", "DefMemPerCPU": "100"})
     assert merged["JobRequeue"] == "0"
     assert merged["PrologFlags"] == "Alloc,Contain"
     assert merged["DefMemPerCPU"] == "100"
-    assert cluster_settings()["SchedulerParameters"] == "nohold_on_prolog_fail"
+    assert cluster_settings()["SchedulerParameters"] == "nohold_on_prolog_fail,requeue_on_resume_failure"
 
 
 def test_every_node_has_a_prolog_and_an_epilog_that_can_be_run() -> None:

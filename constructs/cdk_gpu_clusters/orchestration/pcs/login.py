@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 from aws_cdk import aws_ec2 as ec2
@@ -13,6 +14,8 @@ from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import arn_of, partition_of, region_of, stack_of
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.compute.fleet_jobs import grant_statements
+from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, OnError
+from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.orchestration.pcs.node_group import PcsNodeGroup, PcsNodeGroupProps, SlurmCluster
 
 #: A type without accelerators on which a few people edit, compile and submit: four vCPUs and 16 GiB. This library's
@@ -95,6 +98,10 @@ class PcsLoginNodes(PcsNodeGroup):
         for peer in self._ssh_from:
             group.add_ingress_rule(peer, ec2.Port.tcp(22), "SSH to login nodes")
         return [group]
+
+    def _scripts(self, settings: NodeSettings) -> tuple[LifecycleScript, ...]:
+        """A node that fails its boot checks stays: people log in to see why, and no job runs there."""
+        return tuple(replace(one, on_error=OnError.STOP_SEQUENCE) for one in super()._scripts(settings))
 
     def grant_sessions(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let someone open Systems Manager sessions on these nodes, also for SSH, and end their own.

@@ -64,6 +64,7 @@ from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import PCS
 from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, pcs_lifecycle_scripts
+from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.users import UserDirectory, UserList, check_directory, check_users, users_file
 from cdk_gpu_clusters.orchestration.pcs.node_role import PcsNodeRole, allow_pcs_nodes, instance_profile
 from cdk_gpu_clusters.orchestration.pcs.reconcile import compute_node_group_calls, sized_windows
@@ -244,14 +245,14 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             self, options.get("log_retention", logs.RetentionDays.ONE_MONTH), log_key
         )
         version = resolved_or_none(cluster.slurm_version)
+        users, directory = options.get("users"), options.get("directory")
         node = node_request(
             options,
             log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
             slurm_version=cluster.slurm_version,
-            metadata_users=options.get("metadata_users", ()),
+            metadata_users=_numbers_of(options.get("metadata_users", ()), users),
         )
-        users, directory = options.get("users"), options.get("directory")
         node = replace(
             node,
             files=(*node.files, *([] if users is None else [users_file(users)])),
@@ -354,7 +355,7 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
         options: PcsNodeGroupProps,
     ) -> ComputeNodeGroupPlan:
         name, idle = options.get("node_group_name"), options.get("scale_down_idle_time")
-        own = pcs_lifecycle_scripts(node_settings(plan, node)) if options.get("lifecycle_actions", True) else ()
+        own = self._scripts(node_settings(plan, node)) if options.get("lifecycle_actions", True) else ()
         return plan_compute_node_group(
             plan,
             ComputeNodeGroupRequest(
@@ -370,6 +371,10 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
                 scripts=(*own, *options.get("lifecycle_scripts", ())),
             ),
         )
+
+    def _scripts(self, settings: NodeSettings) -> tuple[LifecycleScript, ...]:
+        """The library's scripts, as AWS PCS runs them on these nodes."""
+        return pcs_lifecycle_scripts(settings)
 
     def _template(
         self, cluster: SlurmCluster, fleet: ResolvedFleet, user_data: str, options: PcsNodeGroupProps
@@ -492,6 +497,12 @@ def _with_reservation_group(scope: Construct, fleet: ResolvedFleet) -> ResolvedF
     )
     terms = replace(terms, reservation_group_arn=pool.attr_arn)
     return replace(fleet, capacity=replace(fleet.capacity, terms=terms))
+
+
+def _numbers_of(names: Sequence[str], users: UserList | None) -> tuple[str, ...]:
+    """Users of the list by their numbers: the nodes make these users only after they have limited the metadata."""
+    numbers = {} if users is None else {one.name: str(one.uid) for one in users.users}
+    return tuple(numbers.get(name, name) for name in names)
 
 
 def _check_update(policy: UpdatePolicy | None) -> list[Finding]:

@@ -11,6 +11,7 @@ import socket
 import time
 from typing import NamedTuple
 
+from .. import paths
 from ..checks.check import Severity
 from ..command import run
 from ..node import Node
@@ -24,6 +25,8 @@ _MARKS = "*~#!%$@^+-"
 _WITHOUT_JOBS = ("drained", "down", "fail", "unknown")
 # What slurmd drains its node for (SchedMD/slurm, src/slurmd/slurmd/req.c).
 _OF_SLURMD = ("Prolog error", "Epilog error")
+#: Where the lifecycle script leaves PCS_NODE_ID: the host has another name, that of EC2.
+_NAME_FROM_PCS = "/run/gpu-cluster/slurm-node"
 _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
 _TIMEOUT_SECONDS = 15
 
@@ -59,6 +62,12 @@ class Slurm:
             ActionError: If the controller does not answer, or does not list it.
         """
         return self._mine(self._rows())[0].name
+
+    @property
+    def own_name(self) -> str:
+        """Its name by the settings, or as AWS PCS calls it (`lifecycle_scripts`), or that of the host; asks no one."""
+        given = self._node.settings.text("node_name") or paths.read_text(paths.below(_NAME_FROM_PCS)).strip()
+        return given or socket.gethostname().partition(".")[0]
 
     def why_out(self) -> str:
         """Any state in which it accepts no jobs, unless slurmd itself drained it."""
@@ -107,6 +116,24 @@ class Slurm:
         if self.holds():
             self._run("scontrol", "update", f"NodeName={self.name}", "State=RESUME")
 
+    def release_former(self, started: float) -> str:
+        """Resume it if this software, or slurmd, drained it before this instance started; returns the reason.
+
+        A drain belongs to the name of a node, and AWS PCS gives the name to the instance that takes its place. A node
+        that registers stays drained (SchedMD/slurm, src/slurmctld/node_mgr.c, validate_node_specs).
+
+        Args:
+            started: When this instance started, in seconds since 1970.
+        """
+        mine = self._mine(self._rows())[0]
+        drained = _moment_of(mine.since)
+        is_out = mine.state.rstrip(_MARKS) not in _ACCEPTS_JOBS
+        is_of_person = not mine.reason.startswith((f"{SIGNATURE}: ", *_OF_SLURMD))
+        if not is_out or is_of_person or drained is None or drained >= started:
+            return ""
+        self._run("scontrol", "update", f"NodeName={mine.name}", "State=RESUME")
+        return mine.reason
+
     def keep_new_work_away(self, reason: str) -> None:
         """Drain it, unless it already accepts no jobs."""
         if not self.why_out():
@@ -132,18 +159,18 @@ class Slurm:
         return [_Row(*(cell.strip() for cell in row)) for row in cells if len(row) == len(_Row._fields)]
 
     def _mine(self, rows: list[_Row]) -> list[_Row]:
-        """This node in each of its partitions: by GPU_NODE_NAME, or by its host name or address."""
-        name = self._node.settings.text("node_name")
+        """This node in each of its partitions: by GPU_NODE_NAME, or by its own, host name or address."""
+        name, own = self._node.settings.text("node_name"), self.own_name
         host = socket.gethostname().partition(".")[0]
         address = self._node.metadata.get("local-ipv4") if not name else None
         for mine in (
-            [row for row in rows if name and row.name == name],
+            [row for row in rows if row.name == own],
             [row for row in rows if not name and host in (row.name, row.host.partition(".")[0])],
             [row for row in rows if not name and address and row.address == address],
         ):
             if mine:
                 return mine
-        raise ActionError(f"sinfo lists no node {name or host}")
+        raise ActionError(f"sinfo lists no node {own}")
 
     def _run(self, program: str, *arguments: str) -> str:
         path = f"{self._folder}/{program}" if self._folder else program
@@ -160,9 +187,14 @@ def _repair_of(reason: str) -> Severity:
 
 
 def _is_recent(since: str) -> bool:
-    """Whether a time of sinfo, in the node's own time zone, lies within the last hour."""
+    """Whether a time of sinfo lies within the last hour."""
+    start = _moment_of(since)
+    return start is None or time.time() - start < HOUR_SECONDS
+
+
+def _moment_of(since: str) -> float | None:
+    """A time of sinfo, which is in the node's own time zone, in seconds since 1970; None for anything else."""
     try:
-        start = time.mktime(time.strptime(since, "%Y-%m-%dT%H:%M:%S"))
+        return time.mktime(time.strptime(since, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):
-        return True
-    return time.time() - start < HOUR_SECONDS
+        return None
