@@ -17,8 +17,8 @@ Each file is a complete cluster. The comment at its top states what it makes, wh
 
 ## Cluster files
 
-The file with the lowest price for an hour comes first. Prices are list prices in US dollars. They are an estimate, not a
-bill. "Until the end" applies to capacity with a start and an end. No price includes root volumes, load balancers, the
+The file with the lowest price for an hour comes first. Prices are list prices in US dollars. They are an estimate, not
+a bill. "Until the end" applies to capacity with a start and an end. No price includes root volumes, load balancers, the
 network, data transfer, logs and stored objects. The last column names what else has no price here. `gpu-clusters plan`
 shows every price with its date. No example has been deployed to AWS, so the list states no deployment times.
 
