@@ -14,18 +14,19 @@ from _survey_data import Judgement, Key, Surveyed
 INTRODUCTION = """\
 # Survey of public templates
 
-Findings of the [template rules](template-rules.md) in CloudFormation templates that others have published. Every
-finding was checked in its template, by eye, and judged:
+This page lists findings of the [template rules](template-rules.md) in CloudFormation templates that others have
+published. A person checked every finding in its template, and judged it:
 
-- *true*: the template has what the rule describes. It may be intended; the sentence beside it describes what was seen.
-- *false positive*: the rule is wrong there. Such a rule was corrected, with a test of the distilled case
-  (`tests/unit/template_rules/test_cases_of_public_templates.py`).
+- *true*: the template has what the rule describes. It may be intended. The sentence beside the finding describes what
+  the template contains.
+- *false positive*: the rule is wrong for this template. Such a rule was corrected, and a test has a minimal example of
+  the case (`tests/unit/template_rules/test_cases_of_public_templates.py`).
 
-What a template leaves open is undecidable, and neither. Nothing of the templates is copied here: only paths, lines and
-counts. [Rules](rules.md) explains the ids.
+If a template does not contain the value that a rule needs, the result is undecidable, and neither of these. Only
+paths, lines and counts of the templates are copied here. [Rules](rules.md) explains the ids.
 
-This page is written by `tools/survey.py` from `docs/survey/judgements.yml`; do not edit it. To count again, clone the
-repositories of the first table (the commits are looked up in the clones), and name each:
+`tools/survey.py` writes this page from `docs/survey/judgements.yml`. Do not edit it. To count again, clone the
+repositories of the first table, and name each clone. The tool looks up the commits in the clones:
 
 <!-- not run: it needs clones of the repositories -->
 ```sh
@@ -97,7 +98,7 @@ def _repositories(seen: Mapping[str, Looked], survey: Surveyed, judged: Mapping[
     yield _row("together", "", *sums)
     blobs = [blob for looked in seen.values() for blob in looked.blobs.values()]
     copies = len(blobs) - len(set(blobs))
-    yield f"\n{copies} of the templates are copies of another one, byte by byte; they are counted like others."
+    yield f"\n{copies} of the templates are exact copies of another one. They are counted like the others."
     for name, why in survey.left_out.items():
         yield f"Left out: {name}, {why}."
     yield ""
@@ -106,13 +107,13 @@ def _repositories(seen: Mapping[str, Looked], survey: Surveyed, judged: Mapping[
 def _mended(survey: Surveyed) -> Iterator[str]:
     if survey.mended:
         yield "## Corrections from the survey\n"
-        yield "How many findings disappeared or appeared since the first run over the same commits.\n"
+        yield "The numbers are findings that disappeared or appeared since the first run over the same commits.\n"
         yield "| Rule | Findings | What |"
         yield "| --- | ---: | --- |"
         yield from (_row(f"`{one.rule}`", f"{one.findings:+}", cell(one.what)) for one in survey.mended)
         yield ""
     if survey.unseen:
-        yield "Seen by eye, and found by no rule yet:\n"
+        yield "A person saw these problems, but no rule finds them yet:\n"
         yield from (f"- {one}" for one in survey.unseen)
         yield ""
 

@@ -12,15 +12,15 @@ from _pages import cell, write_or_check
 INTRODUCTION = """\
 # Examples
 
-Each file is a complete cluster. Its head states what it makes, what to change and what it costs. The
+Each file is a complete cluster. The comment at its top states what it makes, what to change and what it costs. The
 [cookbook](../docs/cookbook.md) explains how to use it. The tests synthesize every example.
 
 ## Cluster files
 
-The cheapest hour comes first. Prices are list prices in US dollars, an estimate and not a bill. "Until the end" is for
-capacity with a start and an end. No price includes root volumes, load balancers, the network, data transfer, logs and
-stored objects. The last column has what also has no price here. `gpu-clusters plan` shows every price with its date.
-The time of a deployment is not stated: no example has been deployed to AWS.
+The file with the lowest price for an hour comes first. Prices are list prices in US dollars. They are an estimate, not
+a bill. "Until the end" applies to capacity with a start and an end. No price includes root volumes, load balancers, the
+network, data transfer, logs and stored objects. The last column names what else has no price here. `gpu-clusters plan`
+shows every price with its date. No example has been deployed to AWS, so the list states no deployment times.
 
 | File | What it makes | USD an hour | USD until the end | Not in the price |
 | --- | --- | ---: | ---: | --- |

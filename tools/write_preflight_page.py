@@ -26,36 +26,37 @@ gpu-clusters preflight cluster.yaml
 gpu-clusters preflight cluster.yaml --print-policy > policy.json   # what the caller must be allowed
 ```
 
-`preflight` asks the AWS account whether a cluster file would deploy there and its nodes would start. It has {number}
-checks, all read-only, in the Region of the file. Every distinct call is sent once, and its answer serves all checks.
-Calls run in parallel, throttled calls are repeated, and lists are read to their last page. With calls of 200 ms each,
-all checks of a large file took 2.1 s on a busy machine of two cores (`benchmarks/preflight.py`).
+`preflight` checks whether a cluster file would deploy in your AWS account, and whether its nodes would start. It has
+{number} checks. All of them are read-only, and run in the Region of the file. Each distinct call is sent once, and all
+checks use its answer. Calls run in parallel, throttled calls are repeated, and lists are read to their last page. With
+calls of 200 ms each, all checks of a large file took 2.1 s on a busy machine of two cores (`benchmarks/preflight.py`).
 
 It has [never run against a real account](not-tried.md). It is tested against moto and against answers whose shape
-botocore checks. If AWS answers differently from its reference, a check may be wrong; please report it.
+botocore checks. If AWS answers differently from its reference, a check may be wrong. Please report it.
 
 Each check has one of these outcomes:
 
 | Outcome | Meaning |
 | --- | --- |
 | `pass` | as required |
-| `warn` | works, but costs money, speed or safety, or has no room for the greatest size |
+| `warn` | works, but costs money, speed or safety, or cannot grow to the greatest size |
 | `cannot tell` | the account gives no answer; a missing permission is named |
 | `fail` | the deployment would fail, or its nodes would not start; the fix is given |
 | `not applicable` | nothing in the file needs it |
 
-Each finding names the key of the cluster file, the cause and the fix. `--json` prints everything, including the
-checks that are not applicable and the reason. Exit status: 0 if no check failed, 1 if one did, 2 if the file or the
-credentials cannot be used. `--profile` chooses credentials; `--region`, if given, must be the file's.
+Each finding names the key of the cluster file, the cause and the fix. `--json` prints everything, including the checks
+that are not applicable and the reason. The exit status is 0 if no check failed, 1 if one failed, and 2 if the file or
+the credentials cannot be used. `--profile` selects the credentials. `--region` is optional, and must be the Region of
+the file.
 
-`--print-policy` prints the smallest IAM policy for the file: the read actions of the checks that apply to it. Without
-one of them, its checks result in `cannot tell`, and the others continue. The permissions of `cdk deploy` are not
-checked, because it uses the roles of `cdk bootstrap`.
+`--print-policy` prints the smallest IAM policy for the file: the read actions of the checks that apply to it. If a
+permission is missing, the checks that need it result in `cannot tell`, and the others continue. The permissions of
+`cdk deploy` are not checked, because it uses the roles of `cdk bootstrap`.
 
-Existing resources of the cluster are recognized by their tag `gpu-cluster` and not counted against it, so you can run
-`preflight` again before a change. Load balancers and the interfaces of file systems cannot be distinguished in this
-way. Quota values are the account's own; their codes are facts of the catalogue, each with its source. Which quota
-counts the vCPUs of a new family is sometimes unknown; the check then reports this.
+`preflight` recognizes existing resources of the cluster by their tag `gpu-cluster`, and does not count them against it.
+You can therefore run it again before a change. It cannot distinguish load balancers and the interfaces of file systems
+in this way. Quota values are those of your account. Quota codes come from the catalogue, each with its source.
+Sometimes it is unknown which quota counts the vCPUs of a new family. The check then reports this.
 
 This page is written by `tools/write_preflight_page.py`; do not edit it.
 """
