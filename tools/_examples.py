@@ -47,8 +47,8 @@ class Example:
 
     @property
     def unpriced(self) -> str:
-        """Its fleets, stores and system nodes without a price."""
-        own = ("fleet ", "store ", "system nodes", "AWS PCS")
+        """What the file makes itself and has no price."""
+        own = ("fleet ", "store ", "system nodes", "login nodes", "AWS PCS")
         return ", ".join(name for name in self.plan.cost.missing if name.startswith(own))
 
 

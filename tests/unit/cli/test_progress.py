@@ -191,17 +191,17 @@ def test_lines_of_a_job_go_into_a_file_while_its_nodes_are_shown() -> None:
     """`gpu-clusters run trainers -- train > train.log` on a terminal."""
     shown = on_a_terminal([sys.executable, "-c", WATCHED])
     assert shown.output == "ip-10-0-0-1 | step 1\n"
-    assert "0 of 1 nodes are ready" in shown.terminal
+    assert "0 of 1 node is ready" in shown.terminal
     assert "step 1" not in shown.terminal
 
 
 def test_lines_of_a_job_go_above_its_nodes_on_one_terminal() -> None:
     shown = on_a_terminal([sys.executable, "-c", WATCHED], also_output=True)
-    assert "0 of 1 nodes are ready" in shown.terminal
+    assert "0 of 1 node is ready" in shown.terminal
     assert "ip-10-0-0-1 | step 1" in COLOUR.sub("", shown.terminal)
 
 
 def test_without_a_cursor_the_nodes_of_a_job_are_plain_lines() -> None:
     shown = on_a_terminal([sys.executable, "-c", WATCHED], {"CI": "true"})
-    assert shown.terminal == "20261123-120000-a1b2: 0 of 1 nodes are ready\r\n"
+    assert shown.terminal == "20261123-120000-a1b2: 0 of 1 node is ready\r\n"
     assert shown.output == "ip-10-0-0-1 | step 1\n"

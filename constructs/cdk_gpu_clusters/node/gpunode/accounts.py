@@ -6,10 +6,8 @@ keys of the list.
 
 from __future__ import annotations
 
-import grp
 import json
 import os
-import pwd
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -58,6 +56,8 @@ def make_group(name: str, number: int) -> None:
     Raises:
         AccountError: If the image has another group of its name or its number.
     """
+    import grp  # Unix only, and `gpu-clusters plan` loads this module on every system
+
     with suppress(KeyError):
         found = grp.getgrnam(name).gr_gid
         if found != number:
@@ -72,6 +72,8 @@ def make_user(user: Mapping[str, Any]) -> None:
     Raises:
         AccountError: If the image has another user of its name or its number.
     """
+    import pwd
+
     name, uid, gid = str(user["name"]), int(user["uid"]), int(user["gid"])
     try:
         found = pwd.getpwnam(name)
@@ -113,6 +115,8 @@ def write_keys(users: list[Mapping[str, Any]]) -> None:
 
 
 def _has_group(number: int) -> bool:
+    import grp
+
     try:
         grp.getgrgid(number)
     except KeyError:
