@@ -136,8 +136,8 @@ def run(
         if submitted.replaced is not None:
             other = submitted.replaced.described
             output.write(f"{other} in the same moment: {request.job_id} takes its place\n", stderr=True)
-        where = f"{count(request.nodes, 'node')} of {jobs.fleet.names[0]}"
-        output.write(f"{request.job_id} is requested on {where}\n", stderr=True)
+        target = f"{count(request.nodes, 'node')} of {jobs.fleet.names[0]}"
+        output.write(f"{request.job_id} is requested on {target}\n", stderr=True)
         if not detach:
             output.leave(watch(jobs, request.job_id, request.nodes, submitted.command_id))
     output.write(f"{request.job_id}\n")
