@@ -33,6 +33,7 @@ VARYING = (
     (r"\bip-\d+-\d+-\d+-\d+\b", "HOST"),
     (r"\bGPU-[0-9a-f-]{8,}\b", "GPU"),
     (r"\b\d{12}\b", "ACCOUNT"),
+    (r"accesslogs[0-9a-f]{10,}\b", "ACCESS-LOGS"),
     (r"\bloss \d+\.\d+\b", "loss LOSS"),
     (r"\bafter step [1-9]\d*\b", "after step SOME"),
 )
