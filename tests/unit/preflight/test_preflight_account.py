@@ -106,7 +106,10 @@ def _pages(client: Any, operation: str) -> Iterator[Any]:
         "Stacks": {"StackName": "a", "CreationTime": NOW, "StackStatus": "X"},
         "clusters": "a",
     }
-    item = items.get(keys[0], {})
+    of_pcs = {
+        "clusters": {"name": "a", "id": "pcs_a", "arn": "a", "createdAt": NOW, "modifiedAt": NOW, "status": "ACTIVE"}
+    }
+    item = (items | of_pcs if service.service_name == "pcs" else items).get(keys[0], {})
     yield {keys[0]: [item], token.split(" ")[0]: "next", **more}
     yield {keys[0]: [item]}
 
@@ -136,7 +139,7 @@ def test_every_page_is_read(name: str) -> None:
         assert name in {
             *("CALLER", "REGIONS", "ZONES", "PLACEMENT_GROUPS", "VPC_ATTRIBUTE", "ADDRESSES"),
             *("QUOTA", "DEFAULT_QUOTA", "PARAMETER", "SECRET", "BUCKET", "KEY", "ROLE", "CERTIFICATE"),
-            *("USER", "EKS_CLUSTER", "EKS_ADD_ON", "EBS_KEY", "KEY_POLICY", *TOKENS_ALONE),
+            *("USER", "EKS_CLUSTER", "EKS_ADD_ON", "EBS_KEY", "KEY_POLICY", "PCS_CLUSTER", *TOKENS_ALONE),
         }, "AWS answers these whole"
         return
     pages = _pages(client, one.operation)
