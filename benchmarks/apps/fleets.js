@@ -199,7 +199,10 @@ class Fleet extends Construct {
           {
             action: "aws:runShellScript",
             name: "sync",
-            inputs: { timeoutSeconds: "120", runCommand: ["/usr/local/bin/gpunode job sync"] },
+            inputs: {
+              timeoutSeconds: "120",
+              runCommand: ["if [ -x /usr/local/bin/gpunode ]; then exec /usr/local/bin/gpunode job sync; fi"],
+            },
           },
         ],
       },

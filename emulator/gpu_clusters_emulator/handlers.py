@@ -9,52 +9,20 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from . import events, nodes, provisioning
 from .faults import Fault, Refused, refuse
 from .functions import RUN, custom_handler
+from .host import Handler, Host
 from .kubectl import APPLIED, kubectl_handler
 from .models.registry import change_faults, creation_faults, deletion_faults
 from .schemas import resource_schema
 from .waits import waiting
-from .world import Json, Resource, Type, World
-
-Handler = dict[str, Any]
+from .world import Json, Resource, Type
 
 _STATUS_CHANGE = "CloudFormation Resource Status Change"
 _SUFFIX_LENGTH = 7  # a hyphen and six characters, which Secrets Manager puts behind the name
-
-
-class Host(Protocol):
-    """What the handlers need of the engine that calls them."""
-
-    def here(self) -> World:
-        """The world, with the account and Region of the request that the engine serves."""
-
-    def definition(self, stack_name: str, logical_id: str) -> Json:
-        """A resource as its stack's template defines it."""
-
-    def stack_id(self, stack_name: str) -> str:
-        """The id of a stack."""
-
-    def follows(self, stack_name: str, logical_id: str, other: str) -> bool:
-        """Whether a resource of a stack's template depends on another of it, also by way of others."""
-
-    def operation(self, stack_name: str) -> str:
-        """The operation that a stack is in now, and no later one; empty for none."""
-
-    def delete_replaced(self, delete: Callable[..., None], physical_id: str, properties: Json) -> None:
-        """Delete a resource that was replaced, when the stack's cleanup comes to it."""
-
-    def holds_objects(self, bucket: str) -> bool:
-        """Whether a bucket holds objects or versions of them."""
-
-    def show(self, resource: Resource) -> None:
-        """Show the engine's EC2 what a model made."""
-
-    def hide(self, resource: Resource) -> None:
-        """Take from the engine's EC2 what a model made."""
 
 
 class Handlers(dict[str, Handler]):

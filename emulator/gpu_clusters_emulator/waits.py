@@ -8,15 +8,13 @@ be made at the same time is taken to be.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import pcs
 from .faults import Fault, Refused
+from .host import Handler, Host
 from .timeline import move_clock
 from .world import Json, Resource, Type
-
-if TYPE_CHECKING:
-    from .handlers import Handler, Host
 
 _ENDS = ("DeliverySourceName", "DeliveryDestinationArn")
 

@@ -21,7 +21,8 @@ def recorded() -> dict[str, Json]:
 def _templates(file: Path) -> list[tuple[str, Json]]:
     """The templates of one record: one, or one for each stack."""
     name = re.sub(r"^test_|_(is|are)_as_recorded|_template$", "", file.stem)
-    held = json.loads(file.read_text(encoding="utf-8"))
+    # Records hide the digests of files. In a template they have their form.
+    held = json.loads(file.read_text(encoding="utf-8").replace('"(digest)"', f'"{"0" * 64}"'))
     if "Resources" in held:
         return [(f"{file.parent.name.removeprefix('test_')}/{name}", held)]
     case = re.sub(r".*\[(.*?)(\.yaml)?\]", r"\1", name)

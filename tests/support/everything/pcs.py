@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -88,14 +87,8 @@ def define_pcs(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stac
     spot.grant_read_write(bucket)
     cluster.add_queue("train", node_groups=[block, slices], slurm_settings={"Default": "YES"})
     cluster.add_queue("elastic", node_groups=[spot])
-    login = cluster.add_login_nodes(
-        "Login",
-        mounts={"/fsx": corpus},
-        ssh_from=[ec2.Peer.ipv4("10.0.0.0/16")],
-        key_pair=ec2.KeyPair.from_key_pair_name(stack, "KeyPair", "ops"),
-    )
-    people = iam.Role(stack, "People", assumed_by=iam.AccountRootPrincipal())
-    login.grant_sessions(people)
-    cluster.grant_read(iam.Role(stack, "Auditors", assumed_by=iam.AccountRootPrincipal()))
+    login = cluster.add_login_nodes("Login", mounts={"/fsx": corpus})
+    login.grant_sessions(iam.Role.from_role_name(stack, "People", "people"))
+    cluster.grant_read(iam.Role.from_role_name(stack, "Auditors", "auditors"))
     PcsLoginNodes(stack, "OtherLogin", cluster=existing_slurm(site), instance_type="m8g.xlarge")
     return stack

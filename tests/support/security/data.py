@@ -90,9 +90,14 @@ def _least_privilege(resource: Json) -> bool:
         actions = _list(one["Action"])
         if any(action == "*" or action.endswith(":*") for action in actions):
             return False
-        if "*" in _list(one["Resource"]) and any(map(_takes_resources, actions)):
+        if "*" in _list(one["Resource"]) and any(map(_takes_resources, actions)) and not _is_of_services(one):
             return False
     return True
+
+
+def _is_of_services(statement: Json) -> bool:
+    """Whether it allows only what an AWS service does in the caller's name (IAM user guide, aws:ViaAWSService)."""
+    return bool(statement.get("Condition", {}).get("Bool", {}).get("aws:ViaAWSService") == "true")
 
 
 def _takes_resources(action: str) -> bool:

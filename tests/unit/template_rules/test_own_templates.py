@@ -79,8 +79,9 @@ def test_a_rules_own_example_is_planted_only_for_what_no_construct_makes() -> No
     assert {rule for rule in by_example if asked_about[rule] & MADE} == IN_TWO_STACKS
 
 
-# Of an image in the template of a managed node group, and of the GPU Operator's label: no construct says either.
-UNSAID = {"GPU-EKS-015", "GPU-MIG-011"}
+# Of an image in the template of a managed node group, of the GPU Operator's label, and of several types in a node group
+# of AWS PCS: no construct says any.
+UNSAID = {"GPU-EKS-015", "GPU-MIG-011", "GPU-PCS-035"}
 
 
 def test_rules_have_something_to_look_at() -> None:
