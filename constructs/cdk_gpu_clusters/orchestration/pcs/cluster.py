@@ -60,7 +60,7 @@ class PcsLog(str, Enum):
 _DELIVERIES = {PcsLog.SCHEDULER: "scheduler", PcsLog.SCHEDULER_AUDIT: "audit", PcsLog.JOB_COMPLETION: "jobs"}
 _LOGS = AcceptedFinding(
     cause="`PcsCluster` without `log_encryption_key`: log group of the scheduler",
-    reason="CloudWatch Logs encrypts every log group; a key of your own is a property.",
+    reason="CloudWatch Logs encrypts the logs of the scheduler, too; `log_encryption_key` takes a key of your own.",
     nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
 # AWS makes one cluster of an account and Region at a time (botocore 1.44.5, pcs service model: CreateCluster).
