@@ -56,7 +56,7 @@ def check_feature(feature: str, slurm_version: str | None, *, what: str = "", pa
     Args:
         feature: As `catalogue.pcs.feature_since` knows it.
         slurm_version: Version of Slurm; None if it is not known.
-        what: The feature in a user's words; those of the feature by default.
+        what: The feature in words for a message; its name in the catalogue by default.
         path: Where.
     """
     yield from check_since(what or _FEATURES[feature], feature_since(feature), slurm_version, path or feature)
