@@ -61,7 +61,7 @@ class Proxy:
         return {index for index, state in self.states().items() if state == "UP"}
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 15) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():

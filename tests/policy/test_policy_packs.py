@@ -84,7 +84,7 @@ def test_findings_are_accepted_below_stacks_with_a_reason(assemblies: dict[str, 
 
 #: What an acknowledgement at a construct may cover: its own resource, and what CDK makes below it. The policy of an
 #: imported role is called after the stack that adds it.
-BELOW = re.compile(r"((/Role|/EventsRole)?/DefaultPolicy|/Policy\w+)?(/Resource)?")
+BELOW = re.compile(r"((/Role|/EventsRole)?/DefaultPolicy|/Policy\w*)?(/Resource)?")
 #: What holds resources that were defined together, with none of anybody else's: its acknowledgements cover them.
 TOGETHER = re.compile(r"(.*/Resources)/\w+")
 

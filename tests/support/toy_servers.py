@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -24,6 +25,7 @@ class ToyServers:
         self.ill: set[int] = set()
         self._ending = False
         self._servers: dict[int, asyncio.Server] = {}
+        self._held: list[socket.socket] = []
         self._writers: dict[int, set[asyncio.StreamWriter]] = {index: set() for index in range(count)}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -41,6 +43,8 @@ class ToyServers:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
+        for each in self._held:
+            each.close()
 
     def kill(self, *indices: int) -> None:
         """Stop servers as a crash does: ports closed, connections reset."""
@@ -58,14 +62,17 @@ class ToyServers:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
     async def _start_all(self) -> None:
-        self.ports = [0] * self.count
+        # Bound and not listening: a dead server's port refuses connections, and nobody else gets it meanwhile.
+        self._held = [socket.socket() for _ in range(self.count)]
+        for each in self._held:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind(("127.0.0.1", 0))
+        self.ports = [each.getsockname()[1] for each in self._held]
         await self._start(range(self.count))
 
     async def _start(self, indices: Iterable[int]) -> None:
         for index in indices:
-            server = await asyncio.start_server(self._handler(index), "127.0.0.1", self.ports[index])
-            self.ports[index] = server.sockets[0].getsockname()[1]
-            self._servers[index] = server
+            self._servers[index] = await asyncio.start_server(self._handler(index), "127.0.0.1", self.ports[index])
 
     async def _kill(self, indices: Iterable[int]) -> None:
         for index in indices:
