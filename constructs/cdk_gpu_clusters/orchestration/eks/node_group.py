@@ -12,48 +12,39 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._accepted import SILENT_ALARM, UNDELIVERED, AcceptedFinding, named_resource
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import (
     arn_of,
-    define,
     partition_of,
-    path_in_stack,
     path_of,
-    region_of,
     report,
     resolved_or_none,
     stack_of,
 )
-from cdk_gpu_clusters._template import Resources, logical_id
+from cdk_gpu_clusters._template import Resources
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
-from cdk_gpu_clusters.compute.alarms import NodeAlarms, alarm_names, node_alarms
+from cdk_gpu_clusters.compute.alarms import NodeAlarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
-from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, NfsFileSystem, join_stores
 from cdk_gpu_clusters.compute.fleet_network import egress_dependency, host_groups, id_of, join_fabric
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
-from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
+from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
-from cdk_gpu_clusters.compute.metrics import NodeMetrics
 from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
-from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS, evidence_of, node_log_group
+from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
 from cdk_gpu_clusters.compute.reconcile import (
     BEFORE_GROUP,
-    Reconcile,
-    followed_ids,
-    missing_nodes_alarm,
-    reconcile_alarms,
 )
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
-from cdk_gpu_clusters.compute.state_machine import shared_resources, undelivered_alarm
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
 from cdk_gpu_clusters.orchestration.eks.reconcile import node_group_calls
-from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
+from cdk_gpu_clusters.orchestration.service_node_group import ServiceNodeGroup
+from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigStrategy
@@ -121,7 +112,7 @@ class JoinedCluster(Protocol):
     def node_prerequisites(self) -> Sequence[IDependable]: ...
 
 
-class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
+class EksGpuNodeGroup(ServiceNodeGroup):
     """Nodes of one type in a cluster of Amazon EKS: one managed node group on a `GpuLaunchTemplate`.
 
     What a `GpuFleet` is on plain EC2, with the same node software and rules. Makes the launch template, the node group,
@@ -282,13 +273,27 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
             needs=[*nodes_need, *cluster.node_prerequisites, *ways_out],
         )
         settings = options.get("alarms", AlarmSettings())
-        reconcile = self._reconcile(
-            fleet,
-            cluster.cluster_name,
-            raises_alarms=settings is not None,
-            log_key_arn=None if log_key is None else log_key.key_arn,
+        # EKS makes the name of the group, and the policy must not wait for it.
+        group_arns = arn_of(self, "eks", f"nodegroup/{cluster.cluster_name}/*/*")
+        reconcile: Resources = {}
+        if plan.windows and plan.keeps_size:
+            reconcile = self._reconcile(
+                fleet,
+                node_group_calls(partition_of(stack_of(self)), group_arns),
+                self.cfn_nodegroup,
+                windows=plan.windows,
+                raises_alarms=settings is not None,
+                log_key_arn=None if log_key is None else log_key.key_arn,
+            )
+        self.alarms: NodeAlarms | None = self._watch(
+            plan,
+            settings,
+            reconcile,
+            self.cfn_nodegroup,
+            accepted=_RECONCILE,
+            group_arns=group_arns,
+            before=BEFORE_GROUP,
         )
-        self.alarms: NodeAlarms | None = self._watch(plan, settings, reconcile, cluster.cluster_name)
 
     @property
     def node_group_name(self) -> str:
@@ -296,88 +301,17 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         return self.cfn_nodegroup.attr_nodegroup_name
 
     @property
-    def fleet_path(self) -> str:
-        """Path of the group in the app: its name in the metrics of its nodes."""
-        return path_of(self)
-
-    @property
     def fleet_name(self) -> str:
         """Name of the node group, as `node_group_name`."""
         return self.node_group_name
 
     @property
-    def session_command(self) -> str:
-        """A shell line that opens a Systems Manager session on the first node."""
-        region = region_of(stack_of(self))
-        tags = {"nodegroup-name": self.node_group_name, "cluster-name": self.cfn_nodegroup.attr_cluster_name}
-        filters = " ".join(f"Name=tag:eks:{name},Values={value}" for name, value in tags.items())
-        instance = (
-            f"aws ec2 describe-instances --region {region} --filters {filters} "
-            "Name=instance-state-name,Values=running "
-            "--query 'Reservations[0].Instances[0].InstanceId' --output text"
-        )
-        return f'aws ssm start-session --region {region} --target "$({instance})"'
-
-    def _reconcile(
-        self, fleet: ResolvedFleet, cluster_name: str, *, raises_alarms: bool, log_key_arn: str | None
-    ) -> Resources:
-        """What keeps the capacity of the group filled, and empties it in time."""
-        plan, stack = fleet.plan, stack_of(self)
-        if not plan.windows or not plan.keeps_size:
-            return {}
-        partition = partition_of(stack)
-        made = Reconcile(
-            calls=node_group_calls(partition, self._group_arns(cluster_name)),
-            group=self.cfn_nodegroup.ref,
-            group_id=self.cfn_nodegroup.logical_id,
-            windows=plan.windows,
-            keeps_size=True,
-            is_paid=plan.terms.kind.is_reserved,
-            fewest=plan.fewest,
-            block_group=None,
-            reservation_ids=followed_ids(fleet.capacity.terms),
-            launch_alarm=None,
-            partition=partition,
-            account=stack.account,
-            region=stack.region,
-        )
-        machine = made.resources()
-        shared = shared_resources(machine, name=logical_id(path_in_stack(self)), log_key_arn=log_key_arn)
-        if not raises_alarms:
-            return {**machine, **shared}
-        missing = missing_nodes_alarm(self.cfn_nodegroup.ref, ready_timeout_seconds=plan.ready_timeout_seconds)
-        return {**machine, **shared, **reconcile_alarms(), **undelivered_alarm(), **missing}
-
-    def _group_arns(self, cluster_name: str) -> str:
-        """The ARNs that the group can have: EKS makes its name, and the policy must not wait for it."""
-        return arn_of(self, "eks", f"nodegroup/{cluster_name}/*/*")
-
-    def _watch(
-        self, plan: FleetPlan, settings: AlarmSettings | None, reconcile: Resources, cluster_name: str
-    ) -> NodeAlarms | None:
-        """Give the group what keeps it filled, and its alarms, if it has any.
-
-        They are on its nodes, not on the launches of EKS's own group.
-        """
-        resources = dict(reconcile)
-        if settings is not None:
-            report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
-            accelerator = plan.instance_type.accelerator
-            has_gpus = accelerator is not None and accelerator.kind == "gpu"
-            resources |= node_alarms(path_of(self), settings, has_gpus=has_gpus)
-        if not resources:
-            return None
-        defined = define(self, resources)
-        accepted = SILENT_ALARM.with_details()
-        if reconcile:
-            accepted += (
-                UNDELIVERED.with_details()
-                + PLAIN_LOGS.with_details()
-                + _RECONCILE.with_details("Resource::*", named_resource(self, self._group_arns(cluster_name)))
-            )
-            self.cfn_nodegroup.node.add_dependency(*(defined.resource(path) for path in BEFORE_GROUP))
-        accepted.at(defined.scope)
-        return None if settings is None else NodeAlarms(alarm_names(resources), lambda: defined)
+    def _instance_tags(self) -> Mapping[str, str]:
+        # Amazon EKS user guide, "Tag your Amazon EKS resources": EKS tags the instances of managed groups.
+        return {
+            "eks:nodegroup-name": self.node_group_name,
+            "eks:cluster-name": self.cfn_nodegroup.attr_cluster_name,
+        }
 
 
 def _volumes(mounts: Mapping[str, MountableFileSystem], read_only: Collection[str]) -> dict[str, SharedVolume]:

@@ -14,45 +14,35 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_pcs as pcs
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._accepted import SILENT_ALARM, UNDELIVERED, AcceptedFinding, named_resource
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import (
     arn_of,
-    define,
     partition_of,
-    path_in_stack,
     path_of,
-    region_of,
     report,
     resolved_or_none,
     stack_of,
 )
-from cdk_gpu_clusters._template import Resources, logical_id
+from cdk_gpu_clusters._template import Resources
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.capacity.capacity_reservation import reservation_pool
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
-from cdk_gpu_clusters.compute.alarms import NodeAlarms, alarm_names, node_alarms
+from cdk_gpu_clusters.compute.alarms import NodeAlarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
-from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
 from cdk_gpu_clusters.compute.fleet_mounts import join_stores
 from cdk_gpu_clusters.compute.fleet_network import egress_dependency, id_of, join_fabric
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
-from cdk_gpu_clusters.compute.metrics import NodeMetrics
 from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
 from cdk_gpu_clusters.compute.node_image import NodeImage
-from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS, evidence_of, node_log_group
+from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
 from cdk_gpu_clusters.compute.node_user_data import check_pcs_parts
 from cdk_gpu_clusters.compute.reconcile import (
     BEFORE_GROUP,
     DEPLOYED,
-    Reconcile,
-    followed_ids,
-    missing_nodes_alarm,
-    reconcile_alarms,
 )
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_pcs
-from cdk_gpu_clusters.compute.state_machine import shared_resources, undelivered_alarm
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.fleet.compute_node_group import (
     ComputeNodeGroupPlan,
@@ -68,8 +58,9 @@ from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.users import UserDirectory, UserList, check_directory, check_users, users_file
 from cdk_gpu_clusters.orchestration.pcs.node_role import PcsNodeRole, allow_pcs_nodes, instance_profile
 from cdk_gpu_clusters.orchestration.pcs.reconcile import compute_node_group_calls, sized_windows
+from cdk_gpu_clusters.orchestration.service_node_group import ServiceNodeGroup
 from cdk_gpu_clusters.rules.capacity import CapacityKind
-from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
+from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.gres import GresMode
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
@@ -154,7 +145,7 @@ class SlurmCluster(Protocol):
     def check_nodes(self, node_count: int) -> list[Finding]: ...
 
 
-class PcsNodeGroup(LaunchedFleet, NodeMetrics):
+class PcsNodeGroup(ServiceNodeGroup):
     """Nodes of one type in a cluster of AWS PCS: one compute node group on a `GpuLaunchTemplate`.
 
     What a `GpuFleet` is on plain EC2, with the same node software and rules. Makes the launch template, the node group,
@@ -308,10 +299,34 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
             needs=[permissions, *(egress_dependency(subnet) for subnet in fleet.subnets)],
         )
         settings = options.get("alarms", AlarmSettings())
-        log_key_arn = None if log_key is None else log_key.key_arn
         group_arns = f"{cluster.cluster_arn}/computenodegroup/*"
-        reconcile = self._reconcile(fleet, group_arns, raises_alarms=settings is not None, log_key_arn=log_key_arn)
-        self.alarms: NodeAlarms | None = self._watch(plan, settings, reconcile, group_arns)
+        reconcile: Resources = {}
+        if plan.windows and (plan.keeps_size or plan.terms.ends_at):
+            reconcile = self._reconcile(
+                fleet,
+                compute_node_group_calls(
+                    partition_of(stack_of(self)),
+                    group_arns,
+                    plan=plan,
+                    fleet=path_of(self),
+                    role_arn=self.role.role_arn,
+                    profile_arn=self.cfn_instance_profile.attr_arn,
+                ),
+                self.cfn_compute_node_group,
+                windows=sized_windows(plan),
+                raises_alarms=settings is not None,
+                log_key_arn=None if log_key is None else log_key.key_arn,
+                after_stack=True,
+            )
+        self.alarms: NodeAlarms | None = self._watch(
+            plan,
+            settings,
+            reconcile,
+            self.cfn_compute_node_group,
+            accepted=_RECONCILE,
+            group_arns=group_arns,
+            before=[path for path in BEFORE_GROUP if path != DEPLOYED],
+        )
 
     @property
     def node_group_id(self) -> str:
@@ -324,27 +339,14 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
         return self.cfn_compute_node_group.attr_arn
 
     @property
-    def fleet_path(self) -> str:
-        """Path of the group in the app: its name in the metrics of its nodes."""
-        return path_of(self)
-
-    @property
     def fleet_name(self) -> str:
         """Name of the group, as `node_group_name`."""
         return self.node_group_name
 
     @property
-    def session_command(self) -> str:
-        """A shell line that opens a Systems Manager session on the first node."""
-        region = region_of(stack_of(self))
+    def _instance_tags(self) -> Mapping[str, str]:
         # AWS PCS user guide, "Connect to a compute node group instance": PCS tags its instances.
-        instance = (
-            f"aws ec2 describe-instances --region {region} "
-            f"--filters Name=tag:aws:pcs:compute-node-group-id,Values={self.node_group_id} "
-            "Name=instance-state-name,Values=running "
-            "--query 'Reservations[0].Instances[0].InstanceId' --output text"
-        )
-        return f'aws ssm start-session --region {region} --target "$({instance})"'
+        return {"aws:pcs:compute-node-group-id": self.node_group_id}
 
     def _plan(
         self,
@@ -412,73 +414,6 @@ class PcsNodeGroup(LaunchedFleet, NodeMetrics):
     def _own_groups(self, _: ec2.IVpc) -> list[ec2.ISecurityGroup]:
         """Further groups that are made for the nodes."""
         return []
-
-    def _reconcile(
-        self, fleet: ResolvedFleet, group_arns: str, *, raises_alarms: bool, log_key_arn: str | None
-    ) -> Resources:
-        """What sizes the group to its capacity: nothing for capacity that is neither reserved nor ends."""
-        plan, stack = fleet.plan, stack_of(self)
-        if not plan.windows or not (plan.keeps_size or plan.terms.ends_at):
-            return {}
-        partition = partition_of(stack)
-        made = Reconcile(
-            calls=compute_node_group_calls(
-                partition,
-                group_arns,
-                plan=plan,
-                fleet=path_of(self),
-                role_arn=self.role.role_arn,
-                profile_arn=self.cfn_instance_profile.attr_arn,
-            ),
-            group=self.cfn_compute_node_group.ref,
-            group_id=self.cfn_compute_node_group.logical_id,
-            windows=sized_windows(plan),
-            keeps_size=True,
-            is_paid=plan.terms.kind.is_reserved,
-            fewest=plan.fewest,
-            block_group=None,
-            reservation_ids=followed_ids(fleet.capacity.terms),
-            launch_alarm=None,
-            partition=partition,
-            account=stack.account,
-            region=stack.region,
-            after_stack=True,
-        )
-        machine = made.resources()
-        shared = shared_resources(machine, name=logical_id(path_in_stack(self)), log_key_arn=log_key_arn)
-        if not raises_alarms:
-            return {**machine, **shared}
-        missing = (
-            missing_nodes_alarm(self.cfn_compute_node_group.ref, ready_timeout_seconds=plan.ready_timeout_seconds)
-            if plan.keeps_size
-            else {}
-        )
-        return {**machine, **shared, **reconcile_alarms(), **undelivered_alarm(), **missing}
-
-    def _watch(
-        self, plan: FleetPlan, settings: AlarmSettings | None, reconcile: Resources, group_arns: str
-    ) -> NodeAlarms | None:
-        """Give the group what sizes it, and its alarms, if it has any."""
-        resources = dict(reconcile)
-        if settings is not None:
-            report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
-            accelerator = plan.instance_type.accelerator
-            has_gpus = accelerator is not None and accelerator.kind == "gpu"
-            resources |= node_alarms(path_of(self), settings, has_gpus=has_gpus)
-        if not resources:
-            return None
-        defined = define(self, resources)
-        accepted = SILENT_ALARM.with_details()
-        if reconcile:
-            accepted += (
-                UNDELIVERED.with_details()
-                + PLAIN_LOGS.with_details()
-                + _RECONCILE.with_details("Resource::*", named_resource(self, group_arns))
-            )
-            before = [path for path in BEFORE_GROUP if path != DEPLOYED]
-            self.cfn_compute_node_group.node.add_dependency(*(defined.resource(path) for path in before))
-        accepted.at(defined.scope)
-        return None if settings is None else NodeAlarms(alarm_names(resources), lambda: defined)
 
 
 def _with_reservation_group(scope: Construct, fleet: ResolvedFleet) -> ResolvedFleet:
