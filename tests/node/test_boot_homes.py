@@ -59,7 +59,9 @@ def test_homes_are_mounted_before_jobs_and_hide_no_user_of_the_image(lab: Lab) -
 def test_a_user_who_logs_in_early_holds_no_boot_and_finds_the_keys_again(lab: Lab) -> None:
     with lab.node(MOUNTED, **L4) as node:
         # A process of the user is all that usermod sees of a login.
-        session = "ExecStartPre=/bin/sh -c 'cd ~ada && systemd-run --uid=ada --unit=session --same-dir sleep infinity'\n"
+        session = (
+            "ExecStartPre=/bin/sh -c 'cd ~ada && systemd-run --uid=ada --unit=session --same-dir sleep infinity'\n"
+        )
         node.write("/etc/systemd/system/cloud-final.service.d/users.conf", USER + session)
         node.power_on()
         node.ready()

@@ -110,7 +110,7 @@ def test_a_name_returns_after_its_jobs_and_its_instance_have_ended(cluster: Clus
 
 
 def test_a_node_that_was_replaced_counts_until_its_name_is_in_use_again(cluster: Cluster) -> None:
-    count = 'print(slurm.taken_out(Severity.REPLACE))'
+    count = "print(slurm.taken_out(Severity.REPLACE))"
     run_a_job(cluster, SECOND)
     own(cluster, SECOND, 'slurm.take_out(Severity.REPLACE, "Xid 79")')
     assert own(cluster, FIRST, count) == f"{{'{SECOND}'}}\n"
@@ -124,7 +124,11 @@ def test_a_node_that_was_replaced_counts_until_its_name_is_in_use_again(cluster:
 def test_a_hold_whose_instance_is_powered_down_ends_by_itself(cluster: Cluster) -> None:
     run_a_job(cluster, FIRST)
     # A day, as short as a test can wait.
-    own(cluster, FIRST, 'import gpunode.actions.slurm as it; it._DRAIN_SECONDS = 25; slurm.hold(Severity.RESET, "Xid 95")')
+    own(
+        cluster,
+        FIRST,
+        'import gpunode.actions.slurm as it; it._DRAIN_SECONDS = 25; slurm.hold(Severity.RESET, "Xid 95")',
+    )
     assert "DRAIN" in states(cluster, FIRST)
     end(cluster, FIRST)
     assert "DRAIN" in states(cluster, FIRST)

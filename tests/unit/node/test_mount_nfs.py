@@ -119,7 +119,9 @@ def test_a_user_who_is_logged_in_holds_no_boot(nfs: Nfs) -> None:
     nfs.node.tool("usermod", BUSY)
     # As shadow's does it: the editor gets a copy, which replaces the file.
     passwd = nfs.root / "etc/passwd"
-    nfs.node.tool("vipw", f'#!/bin/sh\ncp {passwd} {passwd}.edit && "$VISUAL" {passwd}.edit && mv {passwd}.edit {passwd}\n')
+    nfs.node.tool(
+        "vipw", f'#!/bin/sh\ncp {passwd} {passwd}.edit && "$VISUAL" {passwd}.edit && mv {passwd}.edit {passwd}\n'
+    )
     assert nfs.runs()[0] == 0
     assert nfs.homes() == {"root": "/root", "ubuntu": "/local/home/ubuntu", "ada": "/home/ada"}
     assert (nfs.root / "local/home/ubuntu/.ssh/authorized_keys").exists()
@@ -140,7 +142,7 @@ def test_a_home_that_cannot_be_moved_stays_whole_and_holds_no_boot(nfs: Nfs, vip
 
 
 def test_a_home_whose_files_cannot_be_moved_stays_that_of_its_user(nfs: Nfs) -> None:
-    nfs.node.tool("mv", f"#!/bin/sh\n[ \"$1\" != -T ] || {{ echo 'mv: no space left' >&2; exit 1; }}\nexec {MV} \"$@\"\n")
+    nfs.node.tool("mv", f'#!/bin/sh\n[ "$1" != -T ] || {{ echo \'mv: no space left\' >&2; exit 1; }}\nexec {MV} "$@"\n')
     assert nfs.runs()[0] == 0
     assert nfs.homes()["ubuntu"] == "/home/ubuntu"
     assert "stays, hidden by the mount: mv: no space left" in nfs.output

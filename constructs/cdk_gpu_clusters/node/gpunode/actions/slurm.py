@@ -107,7 +107,7 @@ class Slurm:
         } - {mine[0].name}
 
     def take_out(self, severity: Severity, reason: str) -> None:
-        """Drain it for ever, or power it down once its jobs have ended."""
+        """Drain it permanently, or power it down once its jobs have ended."""
         self._end(f"{severity.name.lower()}: {reason}")
 
     def hold(self, severity: Severity, reason: str) -> None:
@@ -148,7 +148,10 @@ class Slurm:
         return mine.reason
 
     def keep_new_work_away(self, reason: str) -> None:
-        """End it, unless it already accepts no jobs. In a group that scales a drain of the software must not outlive it."""
+        """End it, unless it already accepts no jobs.
+
+        In a group that scales, a drain of this software or of slurmd must not outlive the node.
+        """
         mine = self._mine(self._rows())[0]
         stays = not mine.state.endswith((_TO_POWER_DOWN, _POWERING_DOWN))
         if not self.why_out() or (self._scales and stays and _is_of_software(mine)):
@@ -164,7 +167,7 @@ class Slurm:
         return f"scancel: SIGTERM to the jobs of {name}"
 
     def _end(self, reason: str) -> None:
-        """Take it out of service for good, and its name with it only if no other instance may have the name.
+        """Take it out of service permanently. Its name stays unused only if no other instance may have it.
 
         When the capacity ends, another instance would end at once, too.
         """
