@@ -58,9 +58,10 @@ set_home() {
   run 30 usermod -d "$2" "$1" || status=$?
   if ((status != 8)); then return "$status"; fi
   cat >"$editor" <<'END'
-#!/bin/sh
-awk -F: -v OFS=: '$1 == ENVIRON["NAME"] { $6 = ENVIRON["DIRECTORY"] } 1' "$1" >"$1.new" && cat "$1.new" >"$1"
-rm -f "$1.new"
+#!/bin/sh -e
+awk -F: -v OFS=: '$1 == ENVIRON["NAME"] { $6 = ENVIRON["DIRECTORY"] } 1' "$1" >"$1.new"
+cat "$1.new" >"$1"
+rm "$1.new"
 END
   chmod 700 "$editor"
   NAME=$1 DIRECTORY=$2 EDITOR=$editor VISUAL=$editor run 30 vipw -q || return
