@@ -56,6 +56,27 @@ def test_homes_are_mounted_before_jobs_and_hide_no_user_of_the_image(lab: Lab) -
         assert "gpu-nfs.service" in node.run(order).stdout.split()
 
 
+def test_a_user_who_logs_in_early_holds_no_boot_and_finds_the_keys_again(lab: Lab) -> None:
+    with lab.node(MOUNTED, **L4) as node:
+        # A process of the user is all that usermod sees of a login.
+        session = (
+            "ExecStartPre=/bin/sh -c 'cd ~ada && systemd-run --uid=ada --unit=session --same-dir sleep infinity'\n"
+        )
+        node.write("/etc/systemd/system/cloud-final.service.d/users.conf", USER + session)
+        node.power_on()
+        node.ready()
+        assert node.unit_result("nfs")["reason"] == "mounted: /home"
+        assert node.run("getent passwd ada | cut -d: -f6").stdout.strip() == "/local/home/ada"
+        assert node.run("cat ~ada/.ssh/authorized_keys").stdout.strip().endswith(KEY.split()[1] + " ada")
+        pid = node.run("systemctl show -p MainPID --value session").stdout.strip()
+        assert node.run(f"readlink /proc/{pid}/cwd").stdout.strip() == "/local/home/ada"
+        # usermod is what refuses, and nothing else of the account has changed.
+        refused = node.run("usermod -d /nowhere ada; echo $?").stdout.strip()
+        assert refused == "8"
+        assert node.run("pwck -r >/dev/null; echo $?").stdout.strip() in ("0", "2")
+        assert node.run("stat -c '%U:%G:%a' /etc/passwd").stdout.strip() == "root:root:644"
+
+
 def test_a_server_that_never_answers_ends_the_launch_and_lets_people_in(lab: Lab) -> None:
     with lab.node(MOUNTED, variables={"GPU_PATIENCE": "5"}, **L4) as node:
         node.write("/var/lib/fakes/nfs-failures", "-1")

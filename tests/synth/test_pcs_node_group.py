@@ -114,6 +114,7 @@ def test_a_group_that_scales_begins_at_zero(site: Site) -> None:
     group = only(site.resources(), GROUP)
     assert group["ScalingConfiguration"] == {"MinInstanceCount": 0, "MaxInstanceCount": 8}
     assert group["SlurmConfiguration"]["ScaleDownIdleTimeInSeconds"] == 300
+    assert "GPU_SCALES=1" in user_data(site.resources())
 
 
 # AWS PCS user guide, overview of launch templates: ignored, or refused.

@@ -267,6 +267,7 @@ class NodeSettings:
             `pcs`; None: the node only reports it. With `eks` and `pcs`, kubelet and slurmd start only on a node that
             is ready.
         slurm_bin: Folder of Slurm's programs; None if they are on the path.
+        scales: Slurm: whether idle nodes are powered down, and jobs power them up under the same names.
         node_config: The NodeConfig of an EKS node, from `node_config_text`; empty for none.
         accelerator_kind: `gpu`, `neuron`, or None for a node without accelerators.
         accelerator_count: GPUs or Neuron devices that must answer before the node is ready.
@@ -311,6 +312,7 @@ class NodeSettings:
     evidence_uri: str | None = None
     orchestrator: str | None = None
     slurm_bin: str | None = None
+    scales: bool = False
     node_config: str = ""
     accelerator_kind: str | None = None
     accelerator_count: int = 0

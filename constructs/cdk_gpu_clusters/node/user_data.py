@@ -260,6 +260,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_ORCHESTRATOR": settings.orchestrator,
         **({} if settings.drain_at is None else {DRAIN_AT: instant(settings.drain_at)}),
         **({} if settings.slurm_bin is None else {"GPU_SLURM_BIN": settings.slurm_bin}),
+        **({"GPU_SCALES": 1} if settings.scales else {}),
         "GPU_ACCELERATOR": settings.accelerator_kind,
         "GPU_ACCELERATOR_COUNT": settings.accelerator_count,
         "GPU_EFA_COUNT": settings.efa_interface_count,

@@ -72,6 +72,23 @@ mount --bind /nodes/{name}/etc/node.env /etc/gpu-cluster/node.env
 mount --bind /nodes/{name}/etc/gres.conf /etc/slurm/gres.conf
 exec slurmd -D {boot} -N {name}
 """
+#: Idle nodes are powered down, and jobs power them up, as in a group of AWS PCS that scales. The programs only note the
+#: nodes: a test is the service that launches and ends instances.
+_POWER = "/var/spool/slurm/power"
+_POWER_SAVING = {
+    "SuspendProgram": f"{_POWER}/suspend",
+    "ResumeProgram": f"{_POWER}/resume",
+    "SuspendTime": "5",
+    "SuspendTimeout": "3",
+    "ResumeTimeout": "120",
+    # What AWS PCS has, and looks at the nodes every second: the default is ten.
+    "SlurmctldParameters": "enable_stepmgr,power_save_interval=1,power_save_min_interval=0",
+}
+_POWER_PROGRAM = """\
+#!/bin/sh
+# No PATH is set.
+/usr/bin/scontrol show hostnames "$1" >>{file}
+"""
 
 
 class Cluster:
@@ -85,6 +102,7 @@ class Cluster:
         devices: Names of further device files of a node.
         topology: Text of topology.conf; none if empty.
         node_environment: Lines of the node settings.
+        scales: Whether Slurm powers nodes down and up; then all are powered down at first.
     """
 
     def __init__(
@@ -97,8 +115,9 @@ class Cluster:
         devices: Callable[[str], Sequence[str]] = lambda _: (),
         topology: str = "",
         node_environment: Sequence[str] = (),
+        scales: bool = False,
     ) -> None:
-        self.box, self.nodes = box, nodes
+        self.box, self.nodes, self._scales = box, nodes, scales
         self._settings, self._gres, self._topology = settings, gres, topology
         self._devices, self._node_environment = devices, node_environment
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
@@ -106,8 +125,9 @@ class Cluster:
     def __enter__(self) -> Self:
         self._write_files()
         self._start_services()
-        for name in self.nodes:
-            self.power_on(name)
+        if not self._scales:
+            for name in self.nodes:
+                self.power_on(name)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,13 +154,16 @@ class Cluster:
         box.write("/etc/slurm/cgroup.conf", "CgroupPlugin=disabled\n")
         box.write("/etc/slurm/gres.conf", self._gres)
         box.write("/etc/gpu-cluster/node.env", "")
-        conf = {**_CONTROLLER, **self._settings}
+        conf = {**_CONTROLLER, **self._settings, **(_POWER_SAVING if self._scales else {})}
+        for program in ("suspend", "resume"):
+            box.write(f"{_POWER}/{program}", _POWER_PROGRAM.format(file=f"{_POWER}/{program}.nodes"), 0o755)
         if self._topology:
             conf["TopologyPlugin"] = "topology/tree"
             box.write("/etc/slurm/topology.conf", self._topology)
         lines = [f"{name}={value}" for name, value in conf.items()]
         for port, (name, more) in enumerate(self.nodes.items(), start=_FIRST_PORT):
-            lines.append(f"NodeName={name} NodeAddr=127.0.0.1 Port={port} State=UNKNOWN {more}".strip())
+            state = "CLOUD" if self._scales else "UNKNOWN"
+            lines.append(f"NodeName={name} NodeAddr=127.0.0.1 Port={port} State={state} {more}".strip())
         lines.append("PartitionName=train Nodes=ALL Default=YES MaxTime=INFINITE State=UP")
         box.write("/etc/slurm/slurm.conf", "\n".join([*lines, ""]))
 
@@ -171,13 +194,31 @@ class Cluster:
             (node / "etc/gres.conf").write_text(self._gres)
             (node / "etc/node.env").write_text("\n".join([*self._node_environment, f"GPU_NODE_NAME={name}", ""]))
         own = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
-        script = _NODE.format(name=name, boot="-b" if name in self._daemons else "")
+        # A node that is powered up has to boot after the controller asked for it.
+        script = _NODE.format(name=name, boot="-b" if self._scales or name in self._daemons else "")
         self._start(name, *own, "--propagation", "private", "sh", "-c", script)
 
     def cut_power(self, name: str) -> None:
         """End all processes of a node at once."""
         self._daemons[name].kill()
         self._daemons[name].wait()
+
+    def is_asked_for(self, name: str) -> bool:
+        """Whether the controller wants an instance for a node, and not only its end; the request is taken."""
+        return self._is_noted("resume", name)
+
+    def is_to_end(self, name: str) -> bool:
+        """Whether the controller wants the instance of a node to end; the request is taken."""
+        return self._is_noted("suspend", name)
+
+    def _is_noted(self, request: str, name: str) -> bool:
+        file = self.box.path(f"{_POWER}/{request}.nodes")
+        names = file.read_text().split() if file.exists() else []
+        if name not in names:
+            return False
+        names.remove(name)
+        file.write_text("\n".join([*names, ""]))
+        return True
 
     def in_node(self, name: str, path: str) -> Path:
         """A file of a node, below `dev`, `run` (of gpu-cluster) or `etc`."""

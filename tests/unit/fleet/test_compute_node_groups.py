@@ -21,10 +21,12 @@ from cdk_gpu_clusters.fleet.compute_node_group import (
     check_static_or_dynamic,
     plan_compute_node_group,
 )
+from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
 from cdk_gpu_clusters.fleet.plan import plan_fleet
-from cdk_gpu_clusters.fleet.profile import PCS
+from cdk_gpu_clusters.fleet.profile import EC2, PCS
 from cdk_gpu_clusters.fleet.request import FleetRequest
 from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, LifecycleStage, OnError
+from cdk_gpu_clusters.node.user_data import node_environment
 from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.pcs import SettingsLevel, check_pcs_name
@@ -47,6 +49,23 @@ def test_every_kind_of_capacity_is_a_purchase_option_that_pcs_has() -> None:
     assert set(PURCHASE_OPTIONS) == set(CapacityKind)
     model = botocore.session.get_session().get_service_model("pcs")
     assert {one.value for one in PurchaseOption} <= set(model.shape_for("PurchaseOption").metadata["enum"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "scales"),
+    [
+        ({}, False),
+        ({"minimum": 0, "maximum": 8}, True),
+        ({"minimum": 0, "maximum": 8, "terms": CapacityTerms(kind=CapacityKind.SPOT)}, True),
+        # The group is static while the block runs, and nobody may take a name when it ends.
+        ({"minimum": 0, "maximum": 8, "terms": BLOCK}, False),
+        ({"minimum": 0, "maximum": 8, "profile": EC2}, False),
+    ],
+)
+def test_a_node_knows_whether_slurm_powers_its_name_up_again(changes: dict[str, Any], scales: bool) -> None:
+    settings = node_settings(plan_fleet(replace(TRAINERS, **changes)), NodeRequest())
+    assert settings.scales is scales
+    assert node_environment(settings).get("GPU_SCALES") == ("1" if scales else None)
 
 
 @pytest.mark.parametrize(

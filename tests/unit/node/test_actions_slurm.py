@@ -123,6 +123,73 @@ def test_interruption_drains_with_its_reason(cluster: Cluster) -> None:
     ]
 
 
+def test_node_of_a_group_that_scales_is_powered_down_after_its_jobs(cluster: Cluster) -> None:
+    slurm = cluster.slurm(scales="1")
+    slurm.take_out(Severity.REPLACE, "Xid 79")
+    slurm.keep_new_work_away("spot-interruption 2026-12-01T11:00:00Z")
+    assert cluster.told() == [
+        "update NodeName=gpu-1 State=POWER_DOWN_ASAP Reason=gpunode: replace: Xid 79",
+        "update NodeName=gpu-1 State=POWER_DOWN_ASAP Reason=gpunode: spot-interruption 2026-12-01T11:00:00Z",
+    ]
+
+
+def test_repair_in_place_only_drains_and_not_for_ever_where_a_group_scales(cluster: Cluster) -> None:
+    cluster.slurm().hold(Severity.RESET, "Xid 95")
+    cluster.slurm(scales="1").hold(Severity.RESET, "Xid 95")
+    assert cluster.told() == [
+        "update NodeName=gpu-1 State=DRAIN Reason=gpunode: reset: Xid 95",
+        "update NodeName=gpu-1 State=DRAIN Reason=gpunode: reset: Xid 95 ResumeAfter=86400",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("drain_at", "state"),
+    [("2026-01-01T00:00:00Z", "State=DRAIN"), ("2999-01-01T00:00:00Z", "State=POWER_DOWN_ASAP")],
+)
+def test_name_is_free_for_another_instance_only_while_the_capacity_lasts(
+    cluster: Cluster, drain_at: str, state: str
+) -> None:
+    cluster.slurm(scales="1", drain_at=drain_at).keep_new_work_away("capacity-block-end")
+    assert cluster.told()[0].split()[2] == state
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "ends"),
+    [
+        ("draining", "gpunode: reset: Xid 95", True),
+        ("drained", "Prolog error", True),
+        ("drained", "disk swap, ask Kim", False),
+        ("draining!", "gpunode: replace: Xid 79", False),
+        ("idle%", "none", False),
+    ],
+)
+def test_no_drain_of_the_software_outlives_a_node_of_a_group_that_scales(
+    cluster: Cluster, state: str, reason: str, ends: bool
+) -> None:
+    cluster.state("gpu-1", state, reason)
+    slurm = cluster.slurm(scales="1")
+    slurm.keep_new_work_away("spot-interruption")
+    assert bool(cluster.told()) is ends
+    # A group that does not scale keeps the drain that is there, if it is no slurmd's.
+    before = len(cluster.told())
+    cluster.slurm().keep_new_work_away("spot-interruption")
+    assert len(cluster.told()) - before == (reason == "Prolog error")
+
+
+def test_node_that_is_being_powered_down_is_left_alone(cluster: Cluster) -> None:
+    cluster.state("gpu-1", "idle%")
+    assert cluster.slurm(scales="1").why_out() == "Slurm powers gpu-1 down"
+
+
+@pytest.mark.parametrize("state", ["draining!", "idle%", "idle~"])
+def test_replaced_nodes_count_while_they_are_powered_down(cluster: Cluster, state: str) -> None:
+    cluster.state("gpu-2", state, "gpunode: replace: Xid 79")
+    assert cluster.slurm().taken_out(Severity.REPLACE) == {"gpu-2"}
+    # Slurm 24.11 keeps the reason of a repair that went well.
+    cluster.state("gpu-2", "idle~", "gpunode: reset: Xid 95")
+    assert cluster.slurm().taken_out(Severity.RESET) == set()
+
+
 def test_node_is_found_by_its_host_name(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "ip-10-0-0-1.ec2.internal")
     cluster.rows(ROWS.replace("gpu-1|gpu-1", "gpu-1|ip-10-0-0-1"))

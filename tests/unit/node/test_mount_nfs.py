@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ TOOLS = NfsMount(
 )
 AMAZON = 'ID="amzn"\nVERSION_ID="2023"\n'
 NOBLE = 'ID=ubuntu\nVERSION_ID="24.04"\nVERSION_CODENAME=noble\n'
+MV = shutil.which("mv")
 PASSWD = (
     "root:x:0:0:root:/root:/bin/bash\nubuntu:x:1000:1000::/home/ubuntu:/bin/bash\nada:x:2001:2001::/home/ada:/bin/sh\n"
 )
@@ -26,7 +28,7 @@ class Nfs:
     """A node that mounts NFS, and the world around it."""
 
     def __init__(self, node: Any) -> None:
-        self.node, self.root = node, node.root
+        self.node, self.root, self.output = node, node.root, ""
         node.environment["GPU_PATIENCE"] = "0"
         node.write("proc/mounts", "/dev/nvme0n1p1 / xfs rw 0 0\n")
         node.write("etc/passwd", PASSWD)
@@ -61,6 +63,7 @@ class Nfs:
         self.node.write("etc/os-release", system)
         done = self.node.run(SCRIPT)
         assert not done.stderr, done.stderr
+        self.output = done.stdout
         return done.returncode, json.loads((self.root / "var/lib/gpu-cluster/nfs.json").read_text())
 
     def calls(self, name: str) -> list[str]:
@@ -109,12 +112,40 @@ def test_a_move_that_was_interrupted_is_completed(nfs: Nfs) -> None:
     assert (nfs.root / "local/home/ubuntu/.ssh/authorized_keys").exists()
 
 
-def test_a_user_who_is_logged_in_is_not_locked_out(nfs: Nfs) -> None:
-    nfs.node.tool("usermod", "#!/bin/sh\necho 'usermod: user ubuntu is currently used by process 7' >&2; exit 8\n")
-    status, result = nfs.runs(boot_deadline_seconds=60)
-    assert (status, nfs.calls("mount")) == (1, [])
-    assert "/home/ubuntu would be hidden" in result["reason"]
-    assert "used by process 7" in result["reason"]
+BUSY = "#!/bin/sh\necho 'usermod: user ubuntu is currently used by process 7' >&2; exit 8\n"
+
+
+def test_a_user_who_is_logged_in_holds_no_boot(nfs: Nfs) -> None:
+    nfs.node.tool("usermod", BUSY)
+    # As shadow's does it: the editor gets a copy, which replaces the file.
+    passwd = nfs.root / "etc/passwd"
+    nfs.node.tool(
+        "vipw", f'#!/bin/sh\ncp {passwd} {passwd}.edit && "$VISUAL" {passwd}.edit && mv {passwd}.edit {passwd}\n'
+    )
+    assert nfs.runs()[0] == 0
+    assert nfs.homes() == {"root": "/root", "ubuntu": "/local/home/ubuntu", "ada": "/home/ada"}
+    assert (nfs.root / "local/home/ubuntu/.ssh/authorized_keys").exists()
+    assert len(nfs.calls("mount")) == 1
+
+
+@pytest.mark.parametrize("vipw", ["echo 'vipw: Couldn\\'t lock file' >&2; exit 1", "exit 0"])
+def test_a_home_that_cannot_be_moved_stays_whole_and_holds_no_boot(nfs: Nfs, vipw: str) -> None:
+    nfs.node.tool("usermod", BUSY)
+    nfs.node.tool("vipw", f"#!/bin/sh\n{vipw}\n")
+    nfs.node.tool("sleep", "#!/bin/sh\n")
+    assert nfs.runs()[0] == 0
+    assert nfs.homes()["ubuntu"] == "/home/ubuntu"
+    assert (nfs.root / "home/ubuntu/.ssh/authorized_keys").exists()
+    assert not (nfs.root / "local/home/ubuntu").exists()
+    assert "/home/ubuntu of ubuntu stays, hidden by the mount" in nfs.output
+    assert len(nfs.calls("mount")) == 1
+
+
+def test_a_home_whose_files_cannot_be_moved_stays_that_of_its_user(nfs: Nfs) -> None:
+    nfs.node.tool("mv", f'#!/bin/sh\n[ "$1" != -T ] || {{ echo \'mv: no space left\' >&2; exit 1; }}\nexec {MV} "$@"\n')
+    assert nfs.runs()[0] == 0
+    assert nfs.homes()["ubuntu"] == "/home/ubuntu"
+    assert "stays, hidden by the mount: mv: no space left" in nfs.output
 
 
 def test_other_mounts_leave_home_directories_alone(nfs: Nfs) -> None:

@@ -3,6 +3,11 @@
 The state decides, never the reason: Slurm 24.11 keeps the old reason after RESUME, 22.05 clears it. Changes
 by an operator are respected: only a node that accepts jobs is drained, and the reason of another drain stays. A drain
 by slurmd itself, after a failed prolog or epilog, is no operator's: a repair takes it over.
+
+A drain belongs to the name of a node, and Slurm keeps it while the node is powered down. In a group that scales
+(GPU_SCALES), Slurm would never start an instance for that name again. There, a node that has to go is powered down as
+soon as its jobs have ended, which ends its drain (scontrol manual, POWER_DOWN_ASAP; SchedMD/slurm,
+src/slurmctld/power_save.c, "Clear power_down_asap"). A drain for another purpose ends by itself after a day.
 """
 
 from __future__ import annotations
@@ -15,12 +20,13 @@ from .. import paths
 from ..checks.check import Severity
 from ..command import run
 from ..node import Node
-from .orchestrator import HOUR_SECONDS, REPAIRS, SIGNATURE, ActionError
+from .orchestrator import HOUR_SECONDS, REPAIRS, SIGNATURE, ActionError, moment_of
 
 # sinfo manual, "NODE STATE CODES": states of nodes that accept jobs, now or after the current one.
 _ACCEPTS_JOBS = ("allocated", "completing", "idle", "mixed", "planned", "reserved")
 # The same, "a node state code followed by a character".
 _MARKS = "*~#!%$@^+-"
+_TO_POWER_DOWN, _POWERING_DOWN, _POWERED_DOWN = "!", "%", "~"
 # The same: states without jobs. `draining` still has some. slurmctld sets a node DOWN that was rebooted without it.
 _WITHOUT_JOBS = ("drained", "down", "fail", "unknown")
 # What slurmd drains its node for (SchedMD/slurm, src/slurmd/slurmd/req.c).
@@ -29,6 +35,8 @@ _OF_SLURMD = ("Prolog error", "Epilog error")
 _NAME_FROM_PCS = "/run/gpu-cluster/slurm-node"
 _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
 _TIMEOUT_SECONDS = 15
+# Longer than almost every wait for jobs. An idle node is powered down with its drain, if nobody has ended that before.
+_DRAIN_SECONDS = 24 * 3600
 
 
 class _Row(NamedTuple):
@@ -44,13 +52,14 @@ class _Row(NamedTuple):
 
 
 class Slurm:
-    """Drains this node."""
+    """Drains this node, or has Slurm power it down."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._folder = node.settings.text("slurm_bin").rstrip("/")
         config = node.settings.text("slurm_conf")
         self._environment = {"SLURM_CONF": config} if config else {}
+        self._scales = bool(node.settings.number("scales"))
         self.size: int = 0
         self.knows_jobs: bool = True
 
@@ -70,15 +79,20 @@ class Slurm:
         return given or socket.gethostname().partition(".")[0]
 
     def why_out(self) -> str:
-        """Any state in which it accepts no jobs, unless slurmd itself drained it."""
+        """Any state in which it accepts no jobs, unless slurmd itself drained it.
+
+        A drain of a node that is being powered down would outlive it.
+        """
         mine = self._mine(self._rows())[0]
         state = mine.state.rstrip(_MARKS)
+        if mine.state.endswith(_POWERING_DOWN):
+            return f"Slurm powers {mine.name} down"
         if state in _ACCEPTS_JOBS or mine.reason.startswith(_OF_SLURMD):
             return ""
         return f"Slurm has {mine.name} {state}: {mine.reason}"
 
     def taken_out(self, severity: Severity) -> set[str]:
-        """Nodes of the same partitions that were drained by this software within the hour."""
+        """Nodes of the same partitions that were drained, or powered down, by this software within the hour."""
         rows = self._rows()
         mine = self._mine(rows)
         partitions = {row.partition for row in mine}
@@ -87,18 +101,18 @@ class Slurm:
             row.name
             for row in rows
             if row.partition in partitions
-            and row.state.rstrip(_MARKS) not in _ACCEPTS_JOBS
+            and _is_out(row)
             and _repair_of(row.reason) >= severity
             and _is_recent(row.since)
         } - {mine[0].name}
 
     def take_out(self, severity: Severity, reason: str) -> None:
-        """Drain it."""
-        self._drain(f"{severity.name.lower()}: {reason}")
+        """Drain it permanently, or power it down once its jobs have ended."""
+        self._end(f"{severity.name.lower()}: {reason}")
 
     def hold(self, severity: Severity, reason: str) -> None:
         """Drain it. The reason begins with the signature, by which `release` knows its own hold."""
-        self.take_out(severity, reason)
+        self._drain(f"{severity.name.lower()}: {reason}")
 
     def holds(self) -> bool:
         """Whether it accepts no jobs for a reason of this software."""
@@ -128,16 +142,20 @@ class Slurm:
         mine = self._mine(self._rows())[0]
         drained = _moment_of(mine.since)
         is_out = mine.state.rstrip(_MARKS) not in _ACCEPTS_JOBS
-        is_of_person = not mine.reason.startswith((f"{SIGNATURE}: ", *_OF_SLURMD))
-        if not is_out or is_of_person or drained is None or drained >= started:
+        if not is_out or not _is_of_software(mine) or drained is None or drained >= started:
             return ""
         self._run("scontrol", "update", f"NodeName={mine.name}", "State=RESUME")
         return mine.reason
 
     def keep_new_work_away(self, reason: str) -> None:
-        """Drain it, unless it already accepts no jobs."""
-        if not self.why_out():
-            self._drain(reason)
+        """End it, unless it already accepts no jobs.
+
+        In a group that scales, a drain of this software or of slurmd must not outlive the node.
+        """
+        mine = self._mine(self._rows())[0]
+        stays = not mine.state.endswith((_TO_POWER_DOWN, _POWERING_DOWN))
+        if not self.why_out() or (self._scales and stays and _is_of_software(mine)):
+            self._end(reason)
 
     def end_work(self) -> str:
         """SIGTERM to every job on this node, its batch script and their children (scancel manual, `--full`).
@@ -148,10 +166,24 @@ class Slurm:
         self._run("scancel", "--signal=TERM", "--full", f"--nodelist={name}")
         return f"scancel: SIGTERM to the jobs of {name}"
 
+    def _end(self, reason: str) -> None:
+        """Take it out of service permanently. Its name stays unused only if no other instance may have it.
+
+        When the capacity ends, another instance would end at once, too.
+        """
+        ends_at = moment_of(self._node.settings.text("drain_at"))
+        if self._scales and (ends_at is None or time.time() < ends_at):
+            self._update("State=POWER_DOWN_ASAP", reason)
+        else:
+            self._drain(reason)
+
     def _drain(self, reason: str) -> None:
+        self._update("State=DRAIN", reason, *([f"ResumeAfter={_DRAIN_SECONDS}"] if self._scales else []))
+
+    def _update(self, state: str, reason: str, *more: str) -> None:
         name = self.name
         words = f"{SIGNATURE}: {reason}"[:200]
-        self._run("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={words}")
+        self._run("scontrol", "update", f"NodeName={name}", state, f"Reason={words}", *more)
 
     def _rows(self) -> list[_Row]:
         lines = self._run("sinfo", "--noheader", "--Node", f"--format={_COLUMNS}").splitlines()
@@ -178,6 +210,17 @@ class Slurm:
         if not outcome.ok:
             raise ActionError(f"{program}: {outcome.words}")
         return outcome.output
+
+
+def _is_out(row: _Row) -> bool:
+    """Whether a node accepts no jobs, or was replaced: Slurm keeps the reason until it powers the node up again."""
+    is_down = row.state.endswith((_POWERING_DOWN, _POWERED_DOWN))
+    return row.state.rstrip(_MARKS) not in _ACCEPTS_JOBS or (is_down and _repair_of(row.reason) is Severity.REPLACE)
+
+
+def _is_of_software(row: _Row) -> bool:
+    """Whether the reason is that of this software or of slurmd, not of a person."""
+    return row.reason.startswith((f"{SIGNATURE}: ", *_OF_SLURMD))
 
 
 def _repair_of(reason: str) -> Severity:
