@@ -24,6 +24,17 @@ class HomeService(str, Enum):
     OPENZFS = "openzfs"
     EFS = "efs"
 
+    def dns_name(self, file_system_id: str, region: str, url_suffix: str) -> str:
+        """The name of a file system.
+
+        Source: FSx API reference, FileSystem; Amazon EFS user guide, "Mounting by DNS name".
+
+        Example:
+            >>> HomeService.EFS.dns_name("fs-01234567", "us-east-1", "amazonaws.com")
+            'fs-01234567.efs.us-east-1.amazonaws.com'
+        """
+        return f"{file_system_id}.{'fsx' if self is HomeService.OPENZFS else 'efs'}.{region}.{url_suffix}"
+
 
 class OpenZfsDeploymentType(str, Enum):
     """How an FSx for OpenZFS file system survives the loss of a server; the values are CloudFormation's."""

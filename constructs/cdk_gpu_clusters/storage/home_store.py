@@ -280,10 +280,8 @@ class HomeStore(IHomeStore):
 
 
 def _dns_name(scope: Construct, service: HomeService, file_system_id: str) -> str:
-    """The name of a file system: FSx API reference, FileSystem; Amazon EFS user guide, "Mounting by DNS name"."""
     stack = stack_of(scope)
-    label = "fsx" if service is HomeService.OPENZFS else "efs"
-    return f"{file_system_id}.{label}.{stack.region}.{stack.url_suffix}"
+    return service.dns_name(file_system_id, stack.region, stack.url_suffix)
 
 
 def _block_of(vpc: ec2.IVpc) -> str:

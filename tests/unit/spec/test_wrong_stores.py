@@ -12,6 +12,7 @@ HEAD = "version: 1\nname: demo\nregion: us-east-1\n"
 NET = "network: { availability_zone: us-east-1a }\n"
 ONE = "training: { fleets: { a: { instance_type: g6.xlarge, nodes: 1 } } }\n"
 SMALL = "lustre: { storage_capacity_gib: 2400, throughput_mb_per_s_per_tib: 125 }"
+HOMES = "existing_efs: { file_system_id: fs-0123456789abcdef0, security_group_id: sg-0123456789abcdef0"
 EXISTING = "existing_lustre: { file_system_id: fs-0123456789abcdef0, mount_name: abcdefgh, security_group_id: sg-0123456789abcdef0"
 VPC = "vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0"
 TWO = f"network: {{ availability_zone: us-east-1a, {VPC}, subnet-0123456789abcdef1] }}\n"
@@ -206,6 +207,21 @@ WRONG_STORES = [
             "g6.xlarge, nodes: 1", "p5.48xlarge, nodes: 1, capacity: spot, mounts: { /fsx: s }"
         ),
         "6:98 GPU-LUS-021",
+    ),
+    (
+        "zones of an existing EFS",
+        data(HOMES + ", availability_zones: [us-east-1b, use1-az1] }", fleet=", mounts: { /home: s }"),
+        "",
+    ),
+    (
+        "zone of an existing EFS",
+        data(HOMES + ", availability_zones: [us-east-1b] }", fleet=", mounts: { /home: s }"),
+        "6:81 GPU-HOM-009",
+    ),
+    (
+        "directory and identity of existing homes",
+        data("existing_openzfs: { file_system_id: fs-1, security_group_id: sg, export_path: 'home dirs' }"),
+        "",
     ),
     (
         "version of an existing file system",
