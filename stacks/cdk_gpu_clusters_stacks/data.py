@@ -43,7 +43,6 @@ from cdk_gpu_clusters_stacks.spec.data import (
     ObjectLockOptions,
     OpenZfsOptions,
     OpenZfsSpec,
-    existing_homes,
     home_options,
     homes_export,
 )

@@ -94,6 +94,17 @@ def openzfs_throughputs() -> Mapping[str, tuple[int, ...]]:
     return {row["deployment_type"]: tuple(row["throughputs_mb_per_s"]) for row in read_json(_FILE)["deployment_types"]}
 
 
+@cache
+def openzfs_interfaces() -> Mapping[str, int]:
+    """The network interfaces of each deployment type, all in its one subnet, with one address each.
+
+    Example:
+        >>> openzfs_interfaces()["SINGLE_AZ_HA_2"]
+        2
+    """
+    return {row["deployment_type"]: row["network_interfaces"] for row in read_json(_FILE)["deployment_types"]}
+
+
 def home_fact(group: str, name: str) -> Any:
     """One number, text or list of a group: `openzfs` or `efs`.
 

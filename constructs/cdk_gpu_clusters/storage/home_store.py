@@ -143,6 +143,11 @@ class HomeStore(IHomeStore):
         has_alarm = free_space_alarm and self.storage.service is HomeService.OPENZFS
         self.free_space_alarm: cloudwatch.Alarm | None = self.add_free_space_alarm() if has_alarm else None
 
+    @property
+    def ip_addresses(self) -> int:
+        """Addresses that its servers or mount targets take from each subnet, for `IpDemand(other=...)`."""
+        return self.storage.ip_addresses
+
     def add_free_space_alarm(
         self, *, threshold_percent: float = 10, construct_id: str = "FreeSpace"
     ) -> cloudwatch.Alarm:

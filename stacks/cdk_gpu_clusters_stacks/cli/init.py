@@ -192,8 +192,7 @@ def _ask_all(given: _Answers, last: Starter | None) -> Starter:
         nodes=given.nodes or int(_ask("Nodes", str(usual_nodes), _count)),
         purpose=Purpose(given.purpose or _ask("Purpose", str(last.purpose if last else "train"), Purpose)),
         orchestrator=StarterOrchestrator(
-            given.orchestrator
-            or _ask("Orchestrator", str(last.orchestrator if last else "ec2"), StarterOrchestrator)
+            given.orchestrator or _ask("Orchestrator", str(last.orchestrator if last else "ec2"), StarterOrchestrator)
         ),
         capacity=StarterCapacity(given.capacity or _ask("Capacity", str(usual_capacity), StarterCapacity)),
         availability_zone=given.zone,

@@ -133,6 +133,7 @@ def _of_cluster(cluster: ClusterSpec) -> Values:
         "pcs.queues": bool(cluster.pcs.queues),
         "pcs.users": _users(cluster),
         ("pcs.login.mounts", Resource.LOGIN_NODES): _mounts_of_login(cluster),
+        ("pcs.login.mounts", Resource.LOGIN_MOUNT_RULES): sorted({*cluster.pcs.login.mounts.values()}),
         ("pcs.login.ssh_cidrs", Resource.LOGIN_TEMPLATE): bool(cluster.pcs.login.ssh_cidrs),
     }
 

@@ -64,7 +64,11 @@ class LustreOptions(SpecModel):
         default=None,
         description="125, 250, 500 or 1000 MB/s for each TiB of SSD. With EFA it never changes.",
     )
-    efa: Annotated[bool, updates(Resource.MOUNT_RULES), replaces(Resource.FILE_SYSTEM, Resource.LINK_RULES)] = Field(
+    efa: Annotated[
+        bool,
+        updates(Resource.MOUNT_RULES, Resource.LOGIN_MOUNT_RULES),
+        replaces(Resource.FILE_SYSTEM, Resource.LINK_RULES),
+    ] = Field(
         default=False,
         description="Whether nodes with EFA mount it over EFA. It can never be switched.",
     )
@@ -308,21 +312,27 @@ class EfsSpec(SpecModel):
     efs: Annotated[EfsOptions, NO_CHANGE] = Field(description="The file system to make.")
 
 
+#: What names an existing file system, to mount it.
+_MOUNTS = (*TEMPLATES, Resource.LOGIN_TEMPLATE)
+#: Rules between its servers and their clients.
+_MOUNT_RULES = (Resource.MOUNT_RULES, Resource.LOGIN_MOUNT_RULES)
+
+
 class ExistingHomesOptions(SpecModel):
     """How existing home directories are reached."""
 
-    file_system_id: Annotated[FileSystemId, updates(*TEMPLATES)] = Field(
+    file_system_id: Annotated[FileSystemId, updates(*_MOUNTS)] = Field(
         description="Id of the file system.", examples=["fs-0123456789abcdef0"]
     )
-    security_group_id: Annotated[SecurityGroupId, updates(Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
+    security_group_id: Annotated[SecurityGroupId, updates(*_MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
         description="Security group of its servers or mount targets; rules for the nodes that mount it are added to "
         "it.",
         examples=["sg-0123456789abcdef0"],
     )
-    dns_name: Annotated[Text | None, updates(*TEMPLATES)] = Field(
+    dns_name: Annotated[Text | None, updates(*_MOUNTS)] = Field(
         default=None, description="Its DNS name. Default: made of id and Region."
     )
-    export_path: Annotated[ExportPath | None, updates(*TEMPLATES)] = Field(
+    export_path: Annotated[ExportPath | None, updates(*_MOUNTS)] = Field(
         default=None,
         description="Directory of the file system that is mounted. Default: `/fsx` of OpenZFS, `/` of EFS.",
         examples=["/fsx/home"],
@@ -358,18 +368,18 @@ class ExistingEfsSpec(SpecModel):
 class ExistingLustreOptions(SpecModel):
     """How an existing file system is reached, as `aws fsx describe-file-systems` shows it."""
 
-    file_system_id: Annotated[FileSystemId, updates(*TEMPLATES)] = Field(
+    file_system_id: Annotated[FileSystemId, updates(*_MOUNTS)] = Field(
         description="Id of the file system.", examples=["fs-0123456789abcdef0"]
     )
-    mount_name: Annotated[MountName, updates(*TEMPLATES)] = Field(description="Its mount name.", examples=["abcdefgh"])
-    security_group_id: Annotated[SecurityGroupId, updates(Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
+    mount_name: Annotated[MountName, updates(*_MOUNTS)] = Field(description="Its mount name.", examples=["abcdefgh"])
+    security_group_id: Annotated[SecurityGroupId, updates(*_MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
         description="Security group of its servers; rules for the fleets that mount it are added to it.",
         examples=["sg-0123456789abcdef0"],
     )
-    dns_name: Annotated[Text | None, updates(*TEMPLATES)] = Field(
+    dns_name: Annotated[Text | None, updates(*_MOUNTS)] = Field(
         default=None, description="Its DNS name. Default: made of id and Region."
     )
-    efa: Annotated[bool, updates(*TEMPLATES, Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
+    efa: Annotated[bool, updates(*_MOUNTS, *_MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
         default=False, description="Whether it serves clients over EFA."
     )
     lustre_version: Annotated[ExistingVersion | None, NO_CHANGE] = Field(

@@ -84,7 +84,11 @@ class LoginNodesSpec(SpecModel):
     instance_type: Annotated[Text, replaces(Resource.LOGIN_NODES)] = Field(
         default="m7i.large", description="EC2 instance type, without accelerators."
     )
-    mounts: Annotated[dict[Text, Name], updates(Resource.LOGIN_TEMPLATE, Resource.LOGIN_NODES)] = Field(
+    mounts: Annotated[
+        dict[Text, Name],
+        updates(Resource.LOGIN_TEMPLATE, Resource.LOGIN_NODES, Resource.LOGIN_MOUNT_RULES),
+        makes(Resource.LOGIN_MOUNT_RULES),
+    ] = Field(
         default={},
         description="Mount point -> store of `data`. Mount the same home directories as on the fleets.",
         examples=[{"/home": "home"}],
