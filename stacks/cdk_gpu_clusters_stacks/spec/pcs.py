@@ -133,6 +133,12 @@ class ExistingPcsSpec(SpecModel):
     security_group_ids: Annotated[tuple[SecurityGroupId, ...], AsTuple, updates(*_TEMPLATES)] = Field(
         description="Its security groups, which nodes join to reach the controller.", min_length=1
     )
+    slurm_settings: Annotated[Settings | None, NO_CHANGE] = Field(
+        default=None,
+        description="Its custom settings of slurm.conf, by name, as `aws pcs get-cluster` shows them. Default: "
+        "unknown, and not checked.",
+        examples=[{"Prolog": "/etc/gpu-cluster/prolog.d/*"}],
+    )
 
 
 class PcsSpec(SpecModel):
