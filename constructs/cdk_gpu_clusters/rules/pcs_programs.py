@@ -35,9 +35,9 @@ def programs_of(settings: Mapping[str, str]) -> dict[str, str]:
 
 @check
 def check_node_programs(settings: Mapping[str, str], user_data: str) -> Iterator[Finding]:
-    """Find programs of a cluster that the user data of its nodes says nothing of.
+    """Find programs of a cluster that the user data of its nodes does not name.
 
-    An image may have them all the same, so that it is a warning.
+    An image may contain them, so that it is a warning.
 
     Args:
         settings: The settings of the cluster.
