@@ -56,8 +56,10 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.lifecycle_scripts import ExecutionPolicy, LifecycleScript, LifecycleStage, OnError
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, UserDataPart, WatchMode
+    from cdk_gpu_clusters.node.slurm_settings import cluster_settings
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
+    from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -178,6 +180,7 @@ else:
         "PcsNodeRole": "orchestration.pcs.node_role",
         "PcsQueue": "orchestration.pcs.queue",
         "PlacementStrategy": "rules.placement",
+        "PosixUser": "node.users",
         "QuotaType": "catalogue.homes",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
@@ -187,10 +190,14 @@ else:
         "ServerSlots": "rules.model_servers",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserDataPart": "node.settings",
+        "UserDirectory": "node.users",
+        "UserList": "node.users",
         "WatchMode": "node.settings",
         "checkpoint_environment": "node.storage",
+        "cluster_settings": "node.slurm_settings",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
+        "read_users": "node.users",
     }
 
     def __getattr__(name: str) -> object:
@@ -294,6 +301,7 @@ __all__ = [
     "PcsNodeRole",
     "PcsQueue",
     "PlacementStrategy",
+    "PosixUser",
     "QuotaType",
     "ReadCacheMode",
     "RepairAction",
@@ -303,9 +311,13 @@ __all__ = [
     "ServerSlots",
     "UpdatePolicy",
     "UserDataPart",
+    "UserDirectory",
+    "UserList",
     "WatchMode",
     "__version__",
     "checkpoint_environment",
+    "cluster_settings",
     "kubectl_part",
     "node_health_rights",
+    "read_users",
 ]

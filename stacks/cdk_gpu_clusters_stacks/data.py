@@ -13,7 +13,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters._object_access import grant_key, grant_objects
-from cdk_gpu_clusters.catalogue.homes import HomeService
+from cdk_gpu_clusters.catalogue.homes import HomeService, nfs_options
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.node.storage import checkpoint_environment
@@ -32,14 +32,19 @@ from cdk_gpu_clusters_stacks.spec.data import (
     EfsSpec,
     ExistingCheckpointsOptions,
     ExistingCheckpointsSpec,
+    ExistingEfsOptions,
+    ExistingEfsSpec,
     ExistingLustreOptions,
     ExistingLustreSpec,
+    ExistingOpenZfsOptions,
+    ExistingOpenZfsSpec,
     LustreOptions,
     LustreSpec,
     ObjectLockOptions,
     OpenZfsOptions,
     OpenZfsSpec,
     home_options,
+    homes_export,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.stack_names import data_stack
@@ -253,11 +258,33 @@ class HomeStack(DataStack):
         )
 
 
+class ExistingHomes:
+    """Home directories on a file system that exists already."""
+
+    def __init__(self, service: HomeService, options: ExistingOpenZfsOptions | ExistingEfsOptions, path: str) -> None:
+        """Know them by their service, their attributes and the directory to mount."""
+        self._service = service
+        self._options = options
+        self._path = path
+
+    def import_into(self, reader: cdk.Stack) -> ReachedHomes:
+        """The file system, for a stack that mounts it."""
+        options = self._options
+        name = self._service.dns_name(options.file_system_id, reader.region, reader.url_suffix)
+        return ReachedHomes(
+            service=self._service,
+            dns_name=options.dns_name or name,
+            export_path=self._path,
+            nfs_options=nfs_options(self._service),
+            security_group_id=options.security_group_id,
+        )
+
+
 #: File systems as the stack of their clients sees them.
 Reached = ReachedLustre | ReachedHomes
 #: Stores that nodes mount.
-MOUNTED = (LustreStack, ExistingLustre, HomeStack)
-MountedStore = LustreStack | ExistingLustre | HomeStack
+MOUNTED = (LustreStack, ExistingLustre, HomeStack, ExistingHomes)
+MountedStore = LustreStack | ExistingLustre | HomeStack | ExistingHomes
 
 
 class LinkStack(cdk.Stack):
@@ -451,6 +478,13 @@ def _days(number: int | None) -> cdk.Duration | None:
 Store = MountedStore | CheckpointStack | ExistingCheckpoints
 
 
+def _existing_homes(store: ExistingOpenZfsSpec | ExistingEfsSpec) -> ExistingHomes:
+    is_openzfs = isinstance(store, ExistingOpenZfsSpec)
+    service = HomeService.OPENZFS if is_openzfs else HomeService.EFS
+    options = store.existing_openzfs if isinstance(store, ExistingOpenZfsSpec) else store.existing_efs
+    return ExistingHomes(service, options, homes_export(store, service))
+
+
 def data_stacks(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, env: cdk.Environment) -> dict[str, Store]:
     """The stores by name: a stack for each that is made here."""
     made: dict[str, Store] = {}
@@ -464,6 +498,8 @@ def data_stacks(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, env: 
             made[name] = CheckpointStack(app, stack_name, options=store.checkpoints, env=env)
         elif isinstance(store, ExistingLustreSpec):
             made[name] = ExistingLustre(store.existing_lustre)
+        elif isinstance(store, ExistingOpenZfsSpec | ExistingEfsSpec):
+            made[name] = _existing_homes(store)
         elif isinstance(store, ExistingCheckpointsSpec):
             made[name] = ExistingCheckpoints(store.existing_checkpoints)
     return made

@@ -15,7 +15,7 @@ from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
-from cdk_gpu_clusters_stacks.data import ExistingLustre, HomeStack, LustreStack, Store, weights_bucket
+from cdk_gpu_clusters_stacks.data import ExistingHomes, ExistingLustre, HomeStack, LustreStack, Store, weights_bucket
 from cdk_gpu_clusters_stacks.fleets import Site
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases
 from cdk_gpu_clusters_stacks.manifests.files import applied
@@ -165,7 +165,7 @@ def _volumes(reader: cdk.Stack, spec: ClusterSpec, stores: Mapping[str, Store]) 
     """The file systems as the deployment knows them."""
     found: dict[str, SharedVolume] = {}
     for name, store in stores.items():
-        if isinstance(store, HomeStack):
+        if isinstance(store, HomeStack | ExistingHomes):
             homes, of = store.import_into(reader), spec.data[name]
             found[name] = NfsVolume(
                 name=name,

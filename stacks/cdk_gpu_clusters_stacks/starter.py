@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cdk_gpu_clusters.catalogue.instances import instance_type
+from cdk_gpu_clusters.catalogue.pcs import size_limits
 
 _SCHEMA = "# Editors: gpu-clusters schema > cluster.schema.json\n# yaml-language-server: $schema=cluster.schema.json"
+
+
+#: Of the home directories of a Slurm cluster: what `openzfs: {}` makes.
+_HOMES_GIB = 1024
 
 
 class Purpose(StrEnum):
@@ -18,6 +23,14 @@ class Purpose(StrEnum):
 
     TRAIN = "train"
     SERVE = "serve"
+
+
+class StarterOrchestrator(StrEnum):
+    """What the nodes join."""
+
+    EC2 = "ec2"
+    EKS = "eks"
+    PCS = "pcs"
 
 
 class StarterCapacity(StrEnum):
@@ -35,6 +48,7 @@ class Starter:
 
     Attributes:
         purpose: Training or serving.
+        orchestrator: What the nodes join: nothing, a Kubernetes cluster of Amazon EKS, or a Slurm cluster of AWS PCS.
         capacity: Where the nodes come from.
         availability_zone: Zone of the nodes; by default the first one that is known to offer the type.
         lustre_gib: Size of a shared file system in GiB; none by default.
@@ -47,6 +61,7 @@ class Starter:
     instance_type: str
     nodes: int = 1
     purpose: Purpose = Purpose.TRAIN
+    orchestrator: StarterOrchestrator = StarterOrchestrator.EC2
     capacity: StarterCapacity = StarterCapacity.ON_DEMAND
     availability_zone: str | None = None
     lustre_gib: int | None = None
@@ -63,6 +78,24 @@ class Starter:
         """Whether the nodes come as a block of UltraServers."""
         of_block = self.capacity is StarterCapacity.CAPACITY_BLOCK
         return of_block and bool(instance_type(self.instance_type).ultraservers)
+
+    @property
+    def homes_gib(self) -> int | None:
+        """Size of the file system for home directories, which a Slurm cluster needs; None where FSx has none.
+
+        FSx offers no file systems in the Local Zones of UltraServers.
+        """
+        is_slurm = self.orchestrator is StarterOrchestrator.PCS
+        return _HOMES_GIB if is_slurm and not self.is_ultraserver else None
+
+    @property
+    def cluster_size(self) -> str:
+        """The smallest size of a cluster of AWS PCS that holds the nodes and a login node; else the largest.
+
+        The size of a cluster never changes.
+        """
+        sizes = [one.name for one in size_limits().values() if one.nodes > self.nodes]
+        return sizes[0] if sizes else list(size_limits())[-1]
 
     @property
     def zone_is_guessed(self) -> bool:
@@ -95,15 +128,39 @@ def _lines(starter: Starter) -> Iterator[str]:
     yield "version: 1"
     yield f"name: {_scalar(starter.name)}"
     yield f"region: {_scalar(starter.region)}"
+    if starter.orchestrator is not StarterOrchestrator.EC2:
+        yield f"orchestrator: {starter.orchestrator}"
     yield f"network: {{ {_network(starter)} }}{_ZONE_MARK if starter.zone_is_guessed else ''}"
-    if starter.lustre_gib:
-        yield "data:"
-        yield "  scratch: # outlives every fleet; add repositories to read from and write to S3"
-        yield (f"    lustre: {{ storage_capacity_gib: {starter.lustre_gib}, throughput_mb_per_s_per_tib: 250 }}")
+    yield from _stores(starter)
     yield "training:" if starter.purpose is Purpose.TRAIN else "inference:"
     yield "  fleets:"
     yield "    workers:" if starter.purpose is Purpose.TRAIN else "    servers:"
     yield from (f"      {line}" for line in _fleet(starter))
+
+
+def _stores(starter: Starter) -> Iterator[str]:
+    if starter.lustre_gib or starter.homes_gib:
+        yield "data:"
+    if starter.homes_gib:
+        yield "  home: # outlives every fleet; every node sees the same files in it"
+        yield f"    openzfs: {{ storage_capacity_gib: {starter.homes_gib} }}"
+    if starter.lustre_gib:
+        yield "  scratch: # outlives every fleet; add repositories to read from and write to S3"
+        yield f"    lustre: {{ storage_capacity_gib: {starter.lustre_gib}, throughput_mb_per_s_per_tib: 250 }}"
+    if starter.orchestrator is StarterOrchestrator.PCS:
+        yield "pcs: # add `users: users.yaml` for the accounts of your people"
+        if starter.cluster_size != "SMALL":
+            yield f"  size: {starter.cluster_size.lower()} # for {starter.nodes} nodes; it never changes"
+        yield f"  login: {{ nodes: 1{_mounts(starter, ', mounts')} }}"
+
+
+def _mounts(starter: Starter, key: str) -> str:
+    """The mounts of a node, which are the same on all nodes."""
+    points = {
+        **({"/home": "home"} if starter.homes_gib else {}),
+        **({"/scratch-shared": "scratch"} if starter.lustre_gib else {}),
+    }
+    return f"{key}: {{ {', '.join(f'{point}: {store}' for point, store in points.items())} }}" if points else ""
 
 
 _ZONE_MARK = " # CHANGE: the zone of your reservation or block"
@@ -128,10 +185,12 @@ def _fleet(starter: Starter) -> Iterator[str]:
         yield from (line.format(region=starter.region) for line in _ULTRASERVER)
     else:
         yield from _CAPACITY[starter.capacity]
+    if starter.mig and instance_type(starter.instance_type).supports_efa:
+        yield "efa: false # GPUs that are split have no NVLink, and train on no fabric"
     if starter.mig:
         yield f"mig: {_scalar(starter.mig)} # of each GPU, at every boot"
-    if starter.lustre_gib:
-        yield "mounts: { /scratch-shared: scratch }"
+    if mounts := _mounts(starter, "mounts"):
+        yield mounts
     if starter.purpose is Purpose.SERVE:
         yield from _server(starter)
 

@@ -33,6 +33,7 @@ def pytest_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         pytest.param(["--example", "g6-dev-node"], {"dev-network", "dev-fleet-dev"}, id="cluster file"),
         pytest.param(["--python", "--name", "mine"], {"mine"}, id="Python"),
+        pytest.param(["--python", "--orchestrator", "pcs", "--name", "mine"], {"mine"}, id="Python, Slurm"),
     ],
 )
 def test_the_cdk_cli_makes_a_project_of_the_template(

@@ -25,6 +25,7 @@ BLOCK = "cr-0123456789abcdef1"
 GROUP = f"arn:aws:resource-groups:us-east-1:{ACCOUNT}:group/research"
 GROUPED = "cr-0123456789abcdef2"
 FILE_SYSTEM = "fs-0123456789abcdef0"
+HOMES = "fs-0123456789abcdef7"
 SERVERS_GROUP = "sg-0123456789abcdef0"
 CLIENTS_GROUP = "sg-0123456789abcdef1"
 IMAGE = "ami-0123456789abcdef0"
@@ -215,10 +216,17 @@ name: llama
 region: us-east-1
 orchestrator: pcs
 network: {{ availability_zone: us-east-1a }}
-pcs: {{ slurm_version: "26.05" }}
+pcs: {{ slurm_version: "26.05", login: {{ mounts: {{ /home: home }} }} }}
+data:
+  home: {{ openzfs: {{ storage_capacity_gib: 1024 }} }}
 training:
   fleets:
-    trainers: {{ instance_type: p5.48xlarge, nodes: 2, capacity: spot, image: {{ id: {SLURM_IMAGE}, os: al2023 }} }}
+    trainers:
+      instance_type: p5.48xlarge
+      nodes: 2
+      capacity: spot
+      image: {{ id: {SLURM_IMAGE}, os: al2023 }}
+      mounts: {{ /home: home }}
 """
 
 #: An existing Slurm cluster in an existing network.
@@ -233,9 +241,16 @@ network:
   vpc_id: {VPC}
   subnet_ids: [{FLEET_SUBNET}]
   availability_zone: us-east-1a
+data:
+  home: {{ existing_openzfs: {{ file_system_id: {HOMES}, security_group_id: {SERVERS_GROUP} }} }}
 training:
   fleets:
-    trainers: {{ instance_type: p5.48xlarge, nodes: 2, capacity: spot, image: {{ id: {SLURM_IMAGE}, os: al2023 }} }}
+    trainers:
+      instance_type: p5.48xlarge
+      nodes: 2
+      capacity: spot
+      image: {{ id: {SLURM_IMAGE}, os: al2023 }}
+      mounts: {{ /home: home }}
 """
 
 ADD_ONS = (*BEFORE_NODES, *AFTER_NODES)
@@ -453,6 +468,25 @@ def file_system(**changes: Any) -> Any:
                 "DNSName": f"{FILE_SYSTEM}.fsx.us-east-1.amazonaws.com",
                 **changes,
                 "LustreConfiguration": {**lustre, **changes.get("LustreConfiguration", {})},
+            },
+            *homes()["FileSystems"],
+        ]
+    }
+
+
+def homes(**changes: Any) -> Any:
+    """Home directories of the account, that the file names."""
+    return {
+        "FileSystems": [
+            {
+                "FileSystemId": HOMES,
+                "FileSystemType": "OPENZFS",
+                "Lifecycle": "AVAILABLE",
+                "StorageCapacity": 2048,
+                "VpcId": VPC,
+                "SubnetIds": [FLEET_SUBNET],
+                "OpenZFSConfiguration": {"DeploymentType": "SINGLE_AZ_HA_2", "ThroughputCapacity": 640},
+                **changes,
             }
         ]
     }

@@ -35,6 +35,7 @@ from preflight_account import (
     eks_versions,
     endpoint_services,
     file_system,
+    homes,
     images,
     later_block,
     limit,
@@ -141,6 +142,12 @@ def _status_check(key: str, value: str, **changes: Any) -> dict[str, Any]:
 
 _NO_ROLE = {"iam__get_role": Refusal("NoSuchEntity", "no role")}
 _NO_IMAGES = {"ec2__describe_images": Refusal("InvalidAMIID.NotFound", "no image")}
+
+
+def _homes(**changes: Any) -> dict[str, Any]:
+    return {"fsx__describe_file_systems": homes(**changes)}
+
+
 _NO_FILE_SYSTEM: dict[str, Any] = {"fsx__describe_file_systems": {"FileSystems": []}}
 _NO_SUBNET: dict[str, Any] = {"ec2__describe_subnets": {"Subnets": []}}
 _NO_BUCKET = {"s3__head_bucket": Refusal("404", "Not Found")}
@@ -842,6 +849,19 @@ CASES = (
         "fail",
         "EFA does not leave a zone",
     ),
+    Case("GPU-PRE-113", ON_EXISTING_PCS, _homes(FileSystemType="WINDOWS"), "fail", "WINDOWS", "FSx for OpenZFS"),
+    Case("GPU-PRE-115", ON_EXISTING_PCS, _homes(VpcId="vpc-0123456789abcdef9"), "fail", "is in vpc-0123456789abcdef9"),
+    Case(
+        "GPU-PRE-115",
+        ON_EXISTING_PCS,
+        _homes(SubnetIds=["subnet-0123456789abcdef2"]),
+        "warn",
+        "each GB is charged",
+    ),
+    Case("GPU-PRE-116", ON_PCS, _quota(1), "fail", "file systems: 1 file system, 1 needed, 1 used", "L-59D0763F"),
+    Case("GPU-PRE-116", ON_PCS, _quota(3000), "fail", "3,000 GiB, 1,024 needed, 2,048 used by others", "L-88479C21"),
+    Case("GPU-PRE-116", ON_PCS, _quota(900), "fail", "900 MB/s, 320 needed, 640 used by others", "L-4EDE4065"),
+    Case("GPU-PRE-116", ON_PCS, {**_quota(3000), **_homes(Tags=OWN_TAGS)}, "pass", "3,000 GiB, 1,024 needed, 0 used"),
     Case("GPU-PRE-121", EXISTING, _NO_BUCKET, "fail", "there is no bucket llama-checkpoints"),
     Case(
         "GPU-PRE-121",

@@ -290,6 +290,34 @@ def test_an_existing_file_system_needs_no_data_stack(synthesize: Synthesize) -> 
     assert {name for name in made if made[name] != before[name]} == {"lab-fleet-helpers"}
 
 
+@pytest.mark.parametrize(
+    ("form", "name", "mounted"),
+    [
+        ("existing_openzfs", "fs-0123456789abcdef0.fsx.us-east-1.", "/fsx"),
+        ("existing_efs", "fs-0123456789abcdef0.efs.us-east-1.", "/"),
+    ],
+)
+@pytest.mark.parametrize("path", [None, "/fsx/people"])
+def test_existing_homes_need_no_data_stack(
+    form: str, name: str, mounted: str, path: str | None, synthesize: Synthesize
+) -> None:
+    more = f", export_path: {path}" if path else ""
+    existing = (
+        f"  old:\n    {form}: {{ file_system_id: fs-0123456789abcdef0, security_group_id: sg-0123456789abcdef0{more} }}"
+        "\ntraining:"
+    )
+    before = synthesize(CLUSTER)
+    made = synthesize(edited("training:", existing).replace("/fsx: corpus", "/home: old"))
+    assert set(made) == set(before)
+    assert {one for one in made if made[one] != before[one]} == {"lab-fleet-helpers"}
+    template = json.loads(made["lab-fleet-helpers"])
+    told = json.dumps(only(template["Resources"], "AWS::EC2::LaunchTemplate"))
+    assert name in told
+    assert f"{path or mounted} " in told or f"{path or mounted}\\n" in told
+    assert {protocol for _, protocol in rules_between(template)} <= {"tcp", "udp"}
+    assert "sg-0123456789abcdef0" in made["lab-fleet-helpers"]
+
+
 def test_a_fleet_that_reads_mounts_and_is_granted_reading_only(synthesize: Synthesize) -> None:
     before = "mounts: { /fsx: corpus }"
     after = f"{before}, read_only_mounts: [/fsx], checkpoints: checkpoints, checkpoint_prefix: trainers, "

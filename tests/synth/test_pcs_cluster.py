@@ -10,9 +10,10 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk.assertions import Annotations, Match
 from syrupy.assertion import SnapshotAssertion
 
-from cdk_gpu_clusters import ClusterSize, ConfigError, PcsCluster, PcsLog, PcsLoginNodes
+from cdk_gpu_clusters import ClusterSize, ConfigError, PcsCluster, PcsLog, PcsLoginNodes, cluster_settings
 from everything.fleets import ENVIRONMENTS
 from everything.pcs import define_pcs
 from slurm_clusters import CLUSTER_ID, existing_slurm, slurm_cluster, slurm_nodes
@@ -350,3 +351,49 @@ def test_an_imported_cluster_is_described(site: Site) -> None:
         PcsCluster.from_pcs_cluster_attributes(
             site.stack, "Old", vpc=site.vpc, cluster_id="pcs_x", slurm_version="23.11", security_groups=[]
         )
+
+
+# Programs that every node must have, and the settings that name them.
+
+
+class _GroupOfOthers:
+    """A node group that someone else made."""
+
+    node_group_id = "pcs_abc1234567"
+
+
+def _warnings(site: Site, rule: str) -> int:
+    return len(Annotations.from_stack(site.stack).find_warning("*", Match.string_like_regexp(rule)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "lacks"),
+    [
+        (None, 0),
+        ({}, len(cluster_settings())),
+        (cluster_settings(), 0),
+        (cluster_settings({"PrologFlags": "X11", "SchedulerParameters": "bf_continue"}), 0),
+        (cluster_settings() | {"PrologFlags": "Contain"}, 1),
+        (cluster_settings() | {"Prolog": "/opt/site/prolog.sh"}, 1),
+    ],
+)
+def test_an_imported_cluster_says_what_its_settings_lack(
+    site: Site, settings: dict[str, str] | None, lacks: int
+) -> None:
+    existing_slurm(site, slurm_settings=settings)
+    assert _warnings(site, "GPU-PCS-069") == lacks
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_queue_with_nodes_of_others_says_what_they_must_have(site: Site, is_new: bool) -> None:
+    cluster = slurm_cluster(site) if is_new else existing_slurm(site, slurm_settings=cluster_settings())
+    nodes = slurm_nodes(site, cluster=cluster)
+    cluster.add_queue("ours", node_groups=[nodes])
+    assert _warnings(site, "GPU-PCS-068") == 0
+    cluster.add_queue("shared", node_groups=[nodes, _GroupOfOthers()])
+    assert _warnings(site, "GPU-PCS-068.*/etc/gpu-cluster") == 2
+
+
+def test_a_queue_of_a_cluster_without_prologs_takes_nodes_of_others(site: Site) -> None:
+    existing_slurm(site).add_queue("shared", node_groups=[_GroupOfOthers()])
+    assert _warnings(site, "GPU-PCS-068") == 0

@@ -24,6 +24,17 @@ class HomeService(str, Enum):
     OPENZFS = "openzfs"
     EFS = "efs"
 
+    def dns_name(self, file_system_id: str, region: str, url_suffix: str) -> str:
+        """The name of a file system.
+
+        Source: FSx API reference, FileSystem; Amazon EFS user guide, "Mounting by DNS name".
+
+        Example:
+            >>> HomeService.EFS.dns_name("fs-01234567", "us-east-1", "amazonaws.com")
+            'fs-01234567.efs.us-east-1.amazonaws.com'
+        """
+        return f"{file_system_id}.{'fsx' if self is HomeService.OPENZFS else 'efs'}.{region}.{url_suffix}"
+
 
 class OpenZfsDeploymentType(str, Enum):
     """How an FSx for OpenZFS file system survives the loss of a server; the values are CloudFormation's."""
@@ -81,6 +92,17 @@ def openzfs_throughputs() -> Mapping[str, tuple[int, ...]]:
         (160, 320)
     """
     return {row["deployment_type"]: tuple(row["throughputs_mb_per_s"]) for row in read_json(_FILE)["deployment_types"]}
+
+
+@cache
+def openzfs_interfaces() -> Mapping[str, int]:
+    """The network interfaces of each deployment type, all in its one subnet, with one address each.
+
+    Example:
+        >>> openzfs_interfaces()["SINGLE_AZ_HA_2"]
+        2
+    """
+    return {row["deployment_type"]: row["network_interfaces"] for row in read_json(_FILE)["deployment_types"]}
 
 
 def home_fact(group: str, name: str) -> Any:

@@ -84,6 +84,10 @@ class UserList:
     Attributes:
         users: The users.
         groups: Name of each further group to its number.
+
+    Example:
+        >>> UserList(users=(PosixUser(name="alice", uid=2001),)).users[0].name
+        'alice'
     """
 
     users: tuple[PosixUser, ...] = ()

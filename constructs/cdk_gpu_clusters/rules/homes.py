@@ -13,6 +13,7 @@ from cdk_gpu_clusters.catalogue.homes import (
     OpenZfsDeploymentType,
     QuotaType,
     home_fact,
+    openzfs_interfaces,
     openzfs_throughputs,
 )
 from cdk_gpu_clusters.errors import Finding, check, define_rule
@@ -122,6 +123,11 @@ class OpenZfsHomes:
     quotas: tuple[HomeQuota, ...] = ()
     backup_retention_days: int = 30
 
+    @property
+    def ip_addresses(self) -> int:
+        """Addresses that its servers take from their subnet: one each, and one more for a standby server."""
+        return openzfs_interfaces()[OpenZfsDeploymentType(self.deployment_type).value]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EfsHomes:
@@ -142,6 +148,11 @@ class EfsHomes:
     throughput_mode: EfsThroughputMode = EfsThroughputMode.ELASTIC
     provisioned_mib_per_s: float | None = None
     backups: bool = True
+
+    @property
+    def ip_addresses(self) -> int:
+        """Addresses that its mount target takes from a subnet."""
+        return int(home_fact("efs", "addresses_per_mount_target"))
 
 
 #: The file system behind home directories.

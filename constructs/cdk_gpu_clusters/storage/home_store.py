@@ -143,6 +143,11 @@ class HomeStore(IHomeStore):
         has_alarm = free_space_alarm and self.storage.service is HomeService.OPENZFS
         self.free_space_alarm: cloudwatch.Alarm | None = self.add_free_space_alarm() if has_alarm else None
 
+    @property
+    def ip_addresses(self) -> int:
+        """Addresses that its servers or mount targets take from each subnet, for `IpDemand(other=...)`."""
+        return self.storage.ip_addresses
+
     def add_free_space_alarm(
         self, *, threshold_percent: float = 10, construct_id: str = "FreeSpace"
     ) -> cloudwatch.Alarm:
@@ -280,10 +285,8 @@ class HomeStore(IHomeStore):
 
 
 def _dns_name(scope: Construct, service: HomeService, file_system_id: str) -> str:
-    """The name of a file system: FSx API reference, FileSystem; Amazon EFS user guide, "Mounting by DNS name"."""
     stack = stack_of(scope)
-    label = "fsx" if service is HomeService.OPENZFS else "efs"
-    return f"{file_system_id}.{label}.{stack.region}.{stack.url_suffix}"
+    return service.dns_name(file_system_id, stack.region, stack.url_suffix)
 
 
 def _block_of(vpc: ec2.IVpc) -> str:

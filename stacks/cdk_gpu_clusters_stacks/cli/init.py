@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _Capacity = Literal["on-demand", "spot", "reservation", "capacity-block"]
 _Purpose = Literal["train", "serve"]
+_Orchestrator = Literal["ec2", "eks", "pcs"]
 _CLUSTER_FILE = "cluster.yaml"
 #: Options whose value may be left out, and what they mean then.
 _WITHOUT_VALUE = {"--app": ".", "--example": ""}
@@ -55,6 +56,7 @@ class _Init(TyperCommand):
     epilog=examples(
         "gpu-clusters init",
         "gpu-clusters init --app my-cluster",
+        "gpu-clusters init --app my-slurm-cluster --orchestrator pcs",
         "gpu-clusters init --example p5-lustre",
         "gpu-clusters init --name llama --type p5.48xlarge --nodes 16 --capacity capacity-block",
     ),
@@ -69,6 +71,10 @@ def init(
     ] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Number of nodes.")] = None,
     purpose: Annotated[_Purpose | None, typer.Option(help="What the nodes do.")] = None,
+    orchestrator: Annotated[
+        _Orchestrator | None,
+        typer.Option(help="What the nodes join: nothing (ec2), Kubernetes (eks) or Slurm (pcs)."),
+    ] = None,
     capacity: Annotated[_Capacity | None, typer.Option(help="Where the nodes come from.")] = None,
     availability_zone: Annotated[str | None, typer.Option("--zone", help="Zone of the nodes.")] = None,
     lustre_gib: Annotated[
@@ -110,6 +116,7 @@ def init(
             type_name=type_name,
             nodes=nodes,
             purpose=purpose,
+            orchestrator=orchestrator,
             capacity=capacity,
             zone=availability_zone,
             lustre_gib=lustre_gib,
@@ -139,6 +146,7 @@ class _Answers:
     type_name: str | None
     nodes: int | None
     purpose: _Purpose | None
+    orchestrator: _Orchestrator | None
     capacity: _Capacity | None
     zone: str | None
     lustre_gib: int | None
@@ -162,11 +170,12 @@ def _valid_starter(given: _Answers, file: Path) -> tuple[Starter, str]:
 
 
 def _can_be_asked(given: _Answers) -> bool:
-    return None in (given.name, given.region, given.type_name, given.nodes, given.purpose, given.capacity)
+    asked = (given.name, given.region, given.type_name, given.nodes, given.purpose, given.orchestrator, given.capacity)
+    return None in asked
 
 
 def _ask_all(given: _Answers, last: Starter | None) -> Starter:
-    from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity
+    from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity, StarterOrchestrator
 
     region = given.region or _ask("Region", last.region if last else "us-east-1", region_of)
     type_name = given.type_name or _ask("Instance type", last.instance_type if last else "g6.xlarge", instance_type)
@@ -182,6 +191,9 @@ def _ask_all(given: _Answers, last: Starter | None) -> Starter:
         instance_type=type_name,
         nodes=given.nodes or int(_ask("Nodes", str(usual_nodes), _count)),
         purpose=Purpose(given.purpose or _ask("Purpose", str(last.purpose if last else "train"), Purpose)),
+        orchestrator=StarterOrchestrator(
+            given.orchestrator or _ask("Orchestrator", str(last.orchestrator if last else "ec2"), StarterOrchestrator)
+        ),
         capacity=StarterCapacity(given.capacity or _ask("Capacity", str(usual_capacity), StarterCapacity)),
         availability_zone=given.zone,
         lustre_gib=given.lustre_gib,
@@ -314,6 +326,10 @@ def _marked(made: Mapping[str, str]) -> str:
 
 
 def _refuse_in_python(starter: Starter) -> None:
+    if starter.orchestrator.value == "eks":
+        output.refuse("init: --python writes apps for plain EC2 and AWS PCS; take a cluster file for EKS")
+    if starter.orchestrator.value == "pcs" and starter.is_ultraserver:
+        output.refuse("init: --python writes no UltraServers for AWS PCS; take a cluster file")
     if starter.purpose.value == "serve" or starter.mig or starter.lustre_gib:
         output.refuse(
             "init: --python writes training fleets only; take a cluster file for serving, --mig or --lustre-gib"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from cdk_gpu_clusters.catalogue.homes import nfs_export, nfs_options
+from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import document_text
@@ -16,7 +16,9 @@ from cdk_gpu_clusters_stacks.spec.data import (
     ExistingLustreSpec,
     LustreSpec,
     OpenZfsSpec,
-    home_storage,
+    existing_homes,
+    homes_export,
+    homes_service,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
@@ -42,13 +44,15 @@ def volumes(spec: ClusterSpec) -> dict[str, SharedVolume]:
     """The file systems of a cluster file by name; of one that is made here, variables represent what is not known."""
     found: dict[str, SharedVolume] = {}
     for name, store in spec.data.items():
-        homes = home_storage(store)
-        if homes is not None:
+        service, existing = homes_service(store), existing_homes(store)
+        if service is not None:
             found[name] = NfsVolume(
                 name=name,
-                dns_name=f"${{{variable(name, DNS_NAME)}}}",
-                export_path=nfs_export(homes.service),
-                options=nfs_options(homes.service),
+                dns_name=f"${{{variable(name, DNS_NAME)}}}"
+                if existing is None
+                else existing.dns_name or service.dns_name(existing.file_system_id, spec.region, _suffix(spec.region)),
+                export_path=homes_export(store, service),
+                options=nfs_options(service),
                 storage_capacity_gib=store.openzfs.storage_capacity_gib if isinstance(store, OpenZfsSpec) else None,
             )
         elif isinstance(store, ExistingLustreSpec):
@@ -83,8 +87,11 @@ def node_pools(spec: ClusterSpec, known: Mapping[str, SharedVolume]) -> dict[str
 
 def _dns_name(file_system_id: str, region: str) -> str:
     """Name of a file system (FSx for Lustre user guide, "Mounting from an EC2 instance")."""
-    suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-    return f"{file_system_id}.fsx.{region}.{suffix}"
+    return f"{file_system_id}.fsx.{region}.{_suffix(region)}"
+
+
+def _suffix(region: str) -> str:
+    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
 
 # Charts of a cluster: their values as files, and the shell script that installs everything in order.

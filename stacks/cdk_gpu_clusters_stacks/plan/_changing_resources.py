@@ -460,6 +460,15 @@ _LOGIN = (
         removed="no one reaches SSH any more; sessions of Systems Manager go on",
     ),
     Row(
+        Resource.LOGIN_MOUNT_RULES,
+        "AWS::EC2::SecurityGroupIngress",
+        exists=lambda side: bool(side.cluster.pcs.login.mounts),
+        updated="rules between the login nodes and the servers of what they mount come and go",
+        added="rules between the login nodes and the servers of what they mount are made",
+        removed="rules between the login nodes and the servers of what they mount go",
+        source=_SCHEMA.format("AWS::EC2::SecurityGroupIngress"),
+    ),
+    Row(
         Resource.LOGIN_NODES,
         "AWS::PCS::ComputeNodeGroup",
         updated="the login nodes are replaced, and sessions on them end",

@@ -9,12 +9,13 @@ from math import ceil
 from cdk_gpu_clusters.network.subnets import SubnetBlock, plan_subnets
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
+from cdk_gpu_clusters.rules.homes import EfsHomes
 from cdk_gpu_clusters.rules.inference import LOAD_BALANCER_ADDRESSES
 from cdk_gpu_clusters.rules.ip_budget import usable_addresses
 from cdk_gpu_clusters.rules.zones import is_local_zone
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.spec._parts import parts_of
-from cdk_gpu_clusters_stacks.spec.data import LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import LustreSpec, home_storage
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
@@ -163,6 +164,9 @@ def _fleet_uses(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Iterator[Ad
             sizing = store.lustre.sizing
             words = f"{sizing.object_servers} object and {sizing.metadata_servers} metadata servers"
             yield AddressUse(kind="file-system", of=name, addresses=sizing.ip_addresses, words=words)
+        elif (homes := home_storage(store)) is not None:
+            each = "a mount target" if isinstance(homes, EfsHomes) else count(homes.ip_addresses, "file server")
+            yield AddressUse(kind="file-system", of=name, addresses=homes.ip_addresses, words=each)
 
 
 def _service_uses(

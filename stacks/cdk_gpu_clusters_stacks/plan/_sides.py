@@ -16,7 +16,7 @@ from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec._users import users_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec, home_options, home_storage
+from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec, home_options, homes_service
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
@@ -133,6 +133,7 @@ def _of_cluster(cluster: ClusterSpec) -> Values:
         "pcs.queues": bool(cluster.pcs.queues),
         "pcs.users": _users(cluster),
         ("pcs.login.mounts", Resource.LOGIN_NODES): _mounts_of_login(cluster),
+        ("pcs.login.mounts", Resource.LOGIN_MOUNT_RULES): sorted({*cluster.pcs.login.mounts.values()}),
         ("pcs.login.ssh_cidrs", Resource.LOGIN_TEMPLATE): bool(cluster.pcs.login.ssh_cidrs),
     }
 
@@ -160,7 +161,7 @@ def _named_subnet(network: object) -> str | None:
 
 def _mounts_of_login(cluster: ClusterSpec) -> object:
     """What the lifecycle scripts of login nodes start: mounts of NFS, of Lustre, or both."""
-    return {home_storage(cluster.data[name]) is None for name in cluster.pcs.login.mounts.values()}
+    return {homes_service(cluster.data[name]) is None for name in cluster.pcs.login.mounts.values()}
 
 
 def _users(cluster: ClusterSpec) -> object:

@@ -12,7 +12,9 @@ from cdk_gpu_clusters_stacks.spec.data import (
     ExistingLustreSpec,
     LustreSpec,
     StoreSpec,
+    existing_homes,
     home_storage,
+    homes_service,
     serves_efa,
 )
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -28,6 +30,7 @@ from .model import CheckpointsPlan, HomesPlan, LustrePlan, ReaderPlan, Repositor
 _EXISTING = "the file does not say how fast an existing file system is"
 
 
+_EXISTING_HOMES = "the file names only how existing home directories are reached"
 _NFS_RATE = "no source states what one node reads over NFS"
 _EFS_RATE = "the throughput of EFS follows the load"
 
@@ -36,12 +39,13 @@ def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[P
     """Describe one store."""
     homes = home_storage(store)
     made_here = homes is not None or isinstance(store, LustreSpec | CheckpointsSpec)
-    is_existing_lustre = isinstance(store, ExistingLustreSpec)
+    is_existing_lustre, given_homes = isinstance(store, ExistingLustreSpec), existing_homes(store)
+    existing = store.existing_lustre if isinstance(store, ExistingLustreSpec) else given_homes
     return StorePlan(
         name=name,
         kind=next(iter(type(store).model_fields)),
         stack_name=data_stack(spec.name, name) if made_here else None,
-        resource_id=store.existing_lustre.file_system_id if isinstance(store, ExistingLustreSpec) else None,
+        resource_id=None if existing is None else existing.file_system_id,
         lustre=_lustre(store) if isinstance(store, LustreSpec) else None,
         homes=_homes(homes),
         efa=serves_efa(store),
@@ -49,7 +53,7 @@ def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[P
         readers=tuple(_readers(name, store, views)),
         users=tuple(view.name for view in views if isinstance(view.spec, FleetSpec) and view.spec.checkpoints == name),
         cost=store_cost(store.lustre.sizing, spec.region) if isinstance(store, LustreSpec) else home_cost(homes),
-        unknown={"lustre": _EXISTING} if is_existing_lustre else {},
+        unknown={"lustre": _EXISTING} if is_existing_lustre else {"homes": _EXISTING_HOMES} if given_homes else {},
     )
 
 
@@ -109,13 +113,14 @@ def _readers(name: str, store: StoreSpec, views: Sequence[PlannedFleet]) -> list
     return found
 
 
-def _home_reader(view: PlannedFleet, point: str, storage: HomeStorage) -> ReaderPlan:
+def _home_reader(view: PlannedFleet, point: str, storage: HomeStorage | None) -> ReaderPlan:
     nodes = view.spec.maximum_nodes
     devices = nodes * device_count(view.plan.instance_type)
     given = float(storage.throughput_mb_per_s) if isinstance(storage, OpenZfsHomes) else None
     unknown = dict.fromkeys(("node_mb_per_s", "fleet_mb_per_s", "limited_by"), _NFS_RATE)
     if given is None:
-        unknown |= dict.fromkeys(("store_mb_per_s_per_node", "store_mb_per_s_per_accelerator"), _EFS_RATE)
+        why = _EXISTING if storage is None else _EFS_RATE
+        unknown |= dict.fromkeys(("store_mb_per_s_per_node", "store_mb_per_s_per_accelerator"), why)
     return ReaderPlan(
         fleet=view.name,
         mount_point=point,
@@ -133,9 +138,8 @@ def _home_reader(view: PlannedFleet, point: str, storage: HomeStorage) -> Reader
 
 
 def _reader(view: PlannedFleet, point: str, store: StoreSpec) -> ReaderPlan:
-    homes = home_storage(store)
-    if homes is not None:
-        return _home_reader(view, point, homes)
+    if homes_service(store) is not None:
+        return _home_reader(view, point, home_storage(store))
     nodes, devices = view.spec.maximum_nodes, device_count(view.plan.instance_type)
     over_efa = bool(serves_efa(store)) and view.plan.efa
     sizing = store.lustre.sizing if isinstance(store, LustreSpec) else None

@@ -186,6 +186,8 @@ def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:
         fleet = cluster.fleets[stack.of]
     if stack.kind in _NODES and fleet is not None:
         entries |= fleet.stores & other.fleets[stack.of].stores
+    if stack.kind == "login":
+        entries |= {*cluster.spec.pcs.login.mounts.values()} & {*other.spec.pcs.login.mounts.values()}
     return Side(cluster.spec, stack.of, entries, fleet, installs=stack.kind == "software")
 
 

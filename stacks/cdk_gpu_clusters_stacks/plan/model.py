@@ -931,7 +931,7 @@ class StorePlan:
 
     Attributes:
         name: Key of the store.
-        kind: `lustre`, `existing_lustre`, `openzfs`, `efs`, `checkpoints` or `existing_checkpoints`, as in the file.
+        kind: `lustre`, `openzfs`, `efs`, `checkpoints`, or one of them with `existing_` before it, as in the file.
         stack_name: Its stack; None of an existing store.
         resource_id: Id of an existing file system; None of others.
         lustre: A Lustre file system that is made here, None for other stores.

@@ -422,7 +422,9 @@ _KINDS = {
     "lustre": "FSx for Lustre",
     "existing_lustre": "existing FSx for Lustre",
     "openzfs": "FSx for OpenZFS",
+    "existing_openzfs": "existing FSx for OpenZFS",
     "efs": "Amazon EFS",
+    "existing_efs": "existing Amazon EFS",
     "checkpoints": "buckets for checkpoints",
     "existing_checkpoints": "existing buckets for checkpoints",
 }
@@ -436,7 +438,8 @@ def store_section(store: StorePlan, notes: Footnotes) -> Section:
 
 def _store_rows(store: StorePlan, notes: Footnotes) -> Iterator[Row]:
     if store.resource_id is not None:
-        yield Row("id", [f"{store.resource_id}, {'with' if store.efa else 'without'} EFA"])
+        efa = f", {'with' if store.efa else 'without'} EFA" if store.kind == "existing_lustre" else ""
+        yield Row("id", [f"{store.resource_id}{efa}"])
     if store.lustre is not None:
         yield from _lustre(store.lustre)
     if store.homes is not None:

@@ -13,8 +13,11 @@ from cdk_gpu_clusters_stacks.spec import (
     CheckpointsSpec,
     ClusterSpec,
     EfsSpec,
+    ExistingEfsSpec,
     ExistingLustreOptions,
     ExistingLustreSpec,
+    ExistingOpenZfsOptions,
+    ExistingOpenZfsSpec,
     InferenceFleetSpec,
     LustreSpec,
     NewNetwork,
@@ -28,6 +31,10 @@ ValueT = TypeVar("ValueT")
 
 #: Tag of everything that a cluster's stacks make: key, and the cluster's name as value.
 CLUSTER_TAG = "gpu-cluster"
+
+
+#: A file system of FSx that exists already.
+ExistingFsx = ExistingLustreOptions | ExistingOpenZfsOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +123,15 @@ class Cluster:
         return {f"{where}.existing_lustre": store.existing_lustre for where, store in stores.items()}
 
     @property
+    def existing_fsx(self) -> Mapping[str, ExistingFsx]:
+        """Existing file systems of FSx by their keys in the file."""
+        homes = self.stores(ExistingOpenZfsSpec)
+        return {
+            **self.existing_lustre,
+            **{f"{where}.existing_openzfs": store.existing_openzfs for where, store in homes.items()},
+        }
+
+    @property
     def buckets(self) -> Mapping[str, str]:
         """Existing buckets by their keys in the file."""
         found: dict[str, str | None] = {}
@@ -158,7 +174,9 @@ class Cluster:
     @property
     def security_groups(self) -> Mapping[str, str]:
         """Existing security groups by their keys in the file."""
-        found = {f"{where}.security_group_id": store.security_group_id for where, store in self.existing_lustre.items()}
+        efs = {f"{where}.existing_efs": one.existing_efs for where, one in self.stores(ExistingEfsSpec).items()}
+        stores = {**self.existing_fsx, **efs}
+        found = {f"{where}.security_group_id": store.security_group_id for where, store in stores.items()}
         existing = self.spec.eks.existing
         if existing is not None and self.plan.kubernetes is not None:
             found["eks.existing.cluster_security_group_id"] = existing.cluster_security_group_id

@@ -9,7 +9,7 @@ from enum import StrEnum
 from importlib.resources import files
 
 from cdk_gpu_clusters._version import __version__
-from cdk_gpu_clusters_stacks.starter import Starter, StarterCapacity
+from cdk_gpu_clusters_stacks.starter import Starter, StarterCapacity, StarterOrchestrator
 
 from .cdk_flags import feature_flags
 
@@ -19,19 +19,26 @@ class AppKind(StrEnum):
 
     CLUSTER_FILE = "cluster-file"
     PYTHON = "python"
+    PYTHON_PCS = "python-pcs"
+
+    @property
+    def folder(self) -> str:
+        """Its folder of `templates`."""
+        return self.value.replace("-", "_")
 
 
 def project_files(cluster: Mapping[str, str] | Starter) -> dict[str, str]:
     """The files of a project by path.
 
     Args:
-        cluster: A cluster file and what it names, by path; or a starter, for an app that is written in Python.
+        cluster: A cluster file and what it names, by path; or a starter, for an app that is written in Python, on plain
+            EC2 or AWS PCS.
 
     Example:
         >>> sorted(project_files({"cluster.yaml": "version: 1"}))[:4]
         ['.gitignore', 'README.md', 'app.py', 'cdk.json']
     """
-    kind = AppKind.PYTHON if isinstance(cluster, Starter) else AppKind.CLUSTER_FILE
+    kind = _kind_of(cluster)
     common = {
         ".gitignore": _template("gitignore"),
         "cdk.json": cdk_json(),
@@ -52,8 +59,8 @@ def cdk_json() -> str:
 
 
 def python_app(starter: Starter) -> str:
-    """An app in Python with one fleet of training nodes."""
-    text = _template("python/app.py")
+    """An app in Python with one fleet of training nodes, on plain EC2 or in a Slurm cluster."""
+    text = _template(f"{_kind_of(starter).folder}/app.py")
     for name, value in {
         "STACK": starter.name,
         "REGION": starter.region,
@@ -62,6 +69,7 @@ def python_app(starter: Starter) -> str:
     }.items():
         text = text.replace(f'"{name}"', json.dumps(value))
     text = text.replace("  # ZONE_MARK", "  # CHANGE: zone of the reservation" if starter.zone_is_guessed else "")
+    text = text.replace("CLUSTER_SIZE", starter.cluster_size)
     return text.replace("NODE_COUNT", str(starter.nodes)).replace("CAPACITY", _capacity(starter))
 
 
@@ -85,12 +93,18 @@ def _capacity(starter: Starter) -> str:
     }[starter.capacity]
 
 
+def _kind_of(cluster: Mapping[str, str] | Starter) -> AppKind:
+    if not isinstance(cluster, Starter):
+        return AppKind.CLUSTER_FILE
+    return AppKind.PYTHON_PCS if cluster.orchestrator is StarterOrchestrator.PCS else AppKind.PYTHON
+
+
 def _of_kind(kind: AppKind) -> dict[str, str]:
-    folder = kind.value.replace("-", "_")
-    names = {"README.md": "README.md", "tests/test_cluster.py": "test_cluster.py"}
+    readme = AppKind.CLUSTER_FILE if kind is AppKind.CLUSTER_FILE else AppKind.PYTHON
+    names = {"README.md": f"{readme.folder}/README.md", "tests/test_cluster.py": f"{kind.folder}/test_cluster.py"}
     if kind is AppKind.CLUSTER_FILE:
-        names["app.py"] = "app.py"
-    return {path: _template(f"{folder}/{name}") for path, name in names.items()}
+        names["app.py"] = f"{kind.folder}/app.py"
+    return {path: _template(name) for path, name in names.items()}
 
 
 def _template(name: str) -> str:

@@ -14,6 +14,7 @@ from cdk_gpu_clusters.network.subnets import check_subnets, plan_subnets
 from cdk_gpu_clusters.rules.endpoints import check_endpoint_access
 from cdk_gpu_clusters.rules.fabric import check_efa_group
 from cdk_gpu_clusters.rules.fleet import check_public_subnet
+from cdk_gpu_clusters.rules.homes import check_homes
 from cdk_gpu_clusters.rules.inference import (
     LOAD_BALANCER_ADDRESSES,
     check_balancer_zones,
@@ -26,7 +27,7 @@ from cdk_gpu_clusters.rules.zones import check_zone
 from ._document import Fault, Key, faults_at, under
 from ._parts import SpecParts
 from ._rules import PUBLIC_SUBNETS, SERVICE_SUBNETS, SUBNET_RANGE, SUBNET_TWICE
-from .data import LustreSpec
+from .data import LustreSpec, home_storage
 from .inference import InferenceFleetSpec
 from .network import ExistingNetwork, NewNetwork
 from .planned_fleet import PlannedFleet
@@ -134,12 +135,15 @@ def _check_range(network: ExistingNetwork) -> list[Finding]:
 
 
 def _file_systems(parts: SpecParts) -> list[IpDemand]:
-    """One address for each server of a valid file system."""
-    return [
-        IpDemand(nodes=0, addresses_per_node=0, other=store.lustre.sizing.ip_addresses, name=name)
-        for name, store in (parts.stores or {}).items()
-        if isinstance(store, LustreSpec) and not errors_in(check_lustre(store.lustre.sizing))
-    ]
+    """The addresses of the servers of valid file systems."""
+    found: dict[str, int] = {}
+    for name, store in (parts.stores or {}).items():
+        homes = home_storage(store)
+        if isinstance(store, LustreSpec) and not errors_in(check_lustre(store.lustre.sizing)):
+            found[name] = store.lustre.sizing.ip_addresses
+        elif homes is not None and not errors_in(check_homes(homes)):
+            found[name] = homes.ip_addresses
+    return [IpDemand(nodes=0, addresses_per_node=0, other=addresses, name=name) for name, addresses in found.items()]
 
 
 def _check_budget(subnet: str, fleets: Sequence[PlannedFleet], others: Sequence[IpDemand]) -> list[Finding]:

@@ -55,9 +55,11 @@ from .data import (
     FILE_SYSTEMS,
     CheckpointsSpec,
     ExistingCheckpointsSpec,
+    ExistingEfsOptions,
     ExistingLustreSpec,
     LustreSpec,
-    home_storage,
+    existing_homes,
+    homes_service,
     serves_efa,
 )
 from .fleet import FleetSpec, ImageByOs, read_script
@@ -329,11 +331,15 @@ def _check_client(view: PlannedFleet, store: Any) -> list[Finding]:
     version: str | None
     network = view.parts.network
     zone = None if network is None else network.availability_zone
-    homes = home_storage(store)
+    service, existing = homes_service(store), existing_homes(store)
     # A name and an id cannot be compared: which is which differs between accounts.
     alike = [one for one in view.zones if zone is not None and is_zone_id(one) == is_zone_id(zone)]
-    if homes is not None:
-        return check_home_client(homes.service, zones=alike, file_system_zones=[] if zone is None else [zone])
+    if service is not None and existing is not None:
+        zones = existing.availability_zones if isinstance(existing, ExistingEfsOptions) else ()
+        found = check_home_client(service, zones=_like(view.zones, zones), file_system_zones=zones)
+        return [replace(one, fix=_MOUNT_TARGET) for one in found]
+    if service is not None:
+        return check_home_client(service, zones=alike, file_system_zones=[] if zone is None else [zone])
     if isinstance(store, LustreSpec):
         version = store.lustre.lustre_version
     elif isinstance(store, ExistingLustreSpec):
@@ -353,6 +359,15 @@ def _check_client(view: PlannedFleet, store: Any) -> list[Finding]:
     )
     fix = "let this fleet mount a store without efa, or choose another type"
     return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]
+
+
+_MOUNT_TARGET = "make a mount target in this zone, and add the zone to availability_zones of the store"
+
+
+def _like(zones: Sequence[str], others: Sequence[str]) -> list[str]:
+    """The zones that are written as the others: a name and an id cannot be compared."""
+    forms = {is_zone_id(one) for one in others}
+    return [one for one in zones if {is_zone_id(one)} == forms]
 
 
 # Alarms.

@@ -8,8 +8,10 @@ from dataclasses import replace
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+from cdk_gpu_clusters.node.slurm_settings import CLUSTER_SETTINGS
 from cdk_gpu_clusters.node.users import check_directory
 from cdk_gpu_clusters.rules.pcs import check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.pcs_programs import check_imported_settings
 from cdk_gpu_clusters.rules.pcs_versions import check_feature
 from cdk_gpu_clusters.rules.zones import is_local_zone
 
@@ -21,7 +23,7 @@ from ._users import users_of
 from .data import CheckpointsSpec, ExistingCheckpointsSpec
 from .fleet import FleetSpec
 from .network import NewNetwork
-from .pcs import LoginNodesSpec, PcsSpec
+from .pcs import ExistingPcsSpec, LoginNodesSpec, PcsSpec
 from .planned_fleet import PlannedFleet
 
 #: What an existing cluster has of its own.
@@ -49,6 +51,7 @@ def check_pcs(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     if parts.pcs_is_broken:
         return faults
     spec = parts.pcs or PcsSpec()
+    faults += _check_settings_of(spec.existing)
     faults += [*_check_login(spec.login, parts), *_check_queues(spec, parts), *_check_users(spec)]
     return faults + (_check_new(spec, parts, fleets) if spec.existing is None else _check_existing(spec))
 
@@ -130,6 +133,14 @@ def _check_existing(spec: PcsSpec) -> list[Fault]:
         fix="remove these keys, or remove existing",
     )
     return faults_at(("pcs",), [finding] if given else [])
+
+
+def _check_settings_of(existing: ExistingPcsSpec | None) -> list[Fault]:
+    """Find what the settings of an existing cluster lack for the software of its nodes."""
+    if existing is None or existing.slurm_settings is None:
+        return []
+    findings = check_imported_settings(existing.slurm_settings, CLUSTER_SETTINGS)
+    return faults_at(("pcs", "existing", "slurm_settings"), findings)
 
 
 def _is_given(spec: SpecModel, name: str) -> bool:

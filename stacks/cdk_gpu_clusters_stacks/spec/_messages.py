@@ -254,7 +254,9 @@ FORMS = {
         Form("lustre", "{lustre: {storage_capacity_gib: …}}"),
         Form("existing_lustre", "{existing_lustre: {file_system_id: fs-…}}", "fs-"),
         Form("openzfs", "{openzfs: {storage_capacity_gib: …}}"),
+        Form("existing_openzfs", "{existing_openzfs: {file_system_id: fs-…}}"),
         Form("efs", "{efs: {}}"),
+        Form("existing_efs", "{existing_efs: {file_system_id: fs-…}}"),
         Form("checkpoints", "{checkpoints: {}}"),
         Form("existing_checkpoints", "{existing_checkpoints: {bucket_name: …}}"),
     ),
@@ -305,6 +307,7 @@ PATTERNS = {
     _pattern_of(_base.Line): ("one line of printable ASCII text", "INFO", ""),
     _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
     _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),
+    _pattern_of(data.ExportPath): ("a directory of a file system", "/fsx/home", ""),
     _pattern_of(data.MountName): ("the mount name of a file system", "abcdefgh", ""),
     _pattern_of(data.KeyArn): (
         "the ARN of a KMS key",

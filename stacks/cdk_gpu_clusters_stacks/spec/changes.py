@@ -57,6 +57,7 @@ class Resource(Enum):
     LOGIN_NODES = auto()
     LOGIN_TEMPLATE = auto()
     LOGIN_SECURITY_GROUP = auto()
+    LOGIN_MOUNT_RULES = auto()
     QUEUE = auto()
     #: The queue of a single fleet, in its stack.
     FLEET_QUEUE = auto()

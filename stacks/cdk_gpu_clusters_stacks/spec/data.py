@@ -9,8 +9,10 @@ from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from cdk_gpu_clusters.catalogue.homes import (
     EfsThroughputMode,
+    HomeService,
     OpenZfsCompression,
     OpenZfsDeploymentType,
+    nfs_export,
 )
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType
 from cdk_gpu_clusters.rules.data_repository import DataRepository, DataRepositoryEvent
@@ -26,6 +28,8 @@ SECURITY_GROUP_ID = r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$"
 SecurityGroupId = Annotated[str, StringConstraints(pattern=SECURITY_GROUP_ID)]
 #: FSx API reference, LustreFileSystemConfiguration: MountName.
 MountName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_-]{1,8})$")]
+#: A directory of an NFS server, in characters that mount(8) and /etc/fstab take without quotes.
+ExportPath = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9._/-]*$", max_length=255)]
 KeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")]
 
 #: Amazon S3 user guide, "General purpose bucket naming rules".
@@ -60,7 +64,11 @@ class LustreOptions(SpecModel):
         default=None,
         description="125, 250, 500 or 1000 MB/s for each TiB of SSD. With EFA it never changes.",
     )
-    efa: Annotated[bool, updates(Resource.MOUNT_RULES), replaces(Resource.FILE_SYSTEM, Resource.LINK_RULES)] = Field(
+    efa: Annotated[
+        bool,
+        updates(Resource.MOUNT_RULES, Resource.LOGIN_MOUNT_RULES),
+        replaces(Resource.FILE_SYSTEM, Resource.LINK_RULES),
+    ] = Field(
         default=False,
         description="Whether nodes with EFA mount it over EFA. It can never be switched.",
     )
@@ -304,21 +312,74 @@ class EfsSpec(SpecModel):
     efs: Annotated[EfsOptions, NO_CHANGE] = Field(description="The file system to make.")
 
 
+#: What names an existing file system, to mount it.
+_MOUNTS = (*TEMPLATES, Resource.LOGIN_TEMPLATE)
+#: Rules between its servers and their clients.
+_MOUNT_RULES = (Resource.MOUNT_RULES, Resource.LOGIN_MOUNT_RULES)
+
+
+class ExistingHomesOptions(SpecModel):
+    """How existing home directories are reached."""
+
+    file_system_id: Annotated[FileSystemId, updates(*_MOUNTS)] = Field(
+        description="Id of the file system.", examples=["fs-0123456789abcdef0"]
+    )
+    security_group_id: Annotated[SecurityGroupId, updates(*_MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
+        description="Security group of its servers or mount targets; rules for the nodes that mount it are added to "
+        "it.",
+        examples=["sg-0123456789abcdef0"],
+    )
+    dns_name: Annotated[Text | None, updates(*_MOUNTS)] = Field(
+        default=None, description="Its DNS name. Default: made of id and Region."
+    )
+    export_path: Annotated[ExportPath | None, updates(*_MOUNTS)] = Field(
+        default=None,
+        description="Directory of the file system that is mounted. Default: `/fsx` of OpenZFS, `/` of EFS.",
+        examples=["/fsx/home"],
+    )
+
+
+class ExistingOpenZfsOptions(ExistingHomesOptions):
+    """An FSx for OpenZFS file system, as `aws fsx describe-file-systems` shows it."""
+
+
+class ExistingOpenZfsSpec(SpecModel):
+    """Home directories on an FSx for OpenZFS file system that exists already; no stack is made for it."""
+
+    existing_openzfs: Annotated[ExistingOpenZfsOptions, NO_CHANGE] = Field(description="The file system.")
+
+
+class ExistingEfsOptions(ExistingHomesOptions):
+    """An Amazon EFS file system, as `aws efs describe-mount-targets` shows it."""
+
+    availability_zones: Annotated[tuple[Text, ...], AsTuple, NO_CHANGE] = Field(
+        default=(),
+        description="Zones of its mount targets, written as the network's. Default: unknown, and not checked.",
+        examples=[["us-east-1a"]],
+    )
+
+
+class ExistingEfsSpec(SpecModel):
+    """Home directories on an Amazon EFS file system that exists already; no stack is made for it."""
+
+    existing_efs: Annotated[ExistingEfsOptions, NO_CHANGE] = Field(description="The file system.")
+
+
 class ExistingLustreOptions(SpecModel):
     """How an existing file system is reached, as `aws fsx describe-file-systems` shows it."""
 
-    file_system_id: Annotated[FileSystemId, updates(*TEMPLATES)] = Field(
+    file_system_id: Annotated[FileSystemId, updates(*_MOUNTS)] = Field(
         description="Id of the file system.", examples=["fs-0123456789abcdef0"]
     )
-    mount_name: Annotated[MountName, updates(*TEMPLATES)] = Field(description="Its mount name.", examples=["abcdefgh"])
-    security_group_id: Annotated[SecurityGroupId, updates(Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
+    mount_name: Annotated[MountName, updates(*_MOUNTS)] = Field(description="Its mount name.", examples=["abcdefgh"])
+    security_group_id: Annotated[SecurityGroupId, updates(*_MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
         description="Security group of its servers; rules for the fleets that mount it are added to it.",
         examples=["sg-0123456789abcdef0"],
     )
-    dns_name: Annotated[Text | None, updates(*TEMPLATES)] = Field(
+    dns_name: Annotated[Text | None, updates(*_MOUNTS)] = Field(
         default=None, description="Its DNS name. Default: made of id and Region."
     )
-    efa: Annotated[bool, updates(*TEMPLATES, Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
+    efa: Annotated[bool, updates(*_MOUNTS, *_MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
         default=False, description="Whether it serves clients over EFA."
     )
     lustre_version: Annotated[ExistingVersion | None, NO_CHANGE] = Field(
@@ -429,14 +490,28 @@ def has_directory_bucket(store: object) -> bool:
 
 
 def _form(value: object) -> str | None:
-    return form_of(value, ("lustre", "existing_lustre", "openzfs", "efs", "checkpoints", "existing_checkpoints"))
+    return form_of(value, _FORMS)
+
+
+_FORMS = (
+    "lustre",
+    "existing_lustre",
+    "openzfs",
+    "existing_openzfs",
+    "efs",
+    "existing_efs",
+    "checkpoints",
+    "existing_checkpoints",
+)
 
 
 StoreSpec = Annotated[
     Annotated[LustreSpec, Tag("<lustre>")]
     | Annotated[ExistingLustreSpec, Tag("<existing_lustre>")]
     | Annotated[OpenZfsSpec, Tag("<openzfs>")]
+    | Annotated[ExistingOpenZfsSpec, Tag("<existing_openzfs>")]
     | Annotated[EfsSpec, Tag("<efs>")]
+    | Annotated[ExistingEfsSpec, Tag("<existing_efs>")]
     | Annotated[CheckpointsSpec, Tag("<checkpoints>")]
     | Annotated[ExistingCheckpointsSpec, Tag("<existing_checkpoints>")],
     Discriminator(_form),
@@ -444,7 +519,7 @@ StoreSpec = Annotated[
 
 
 #: Stores that nodes mount.
-FILE_SYSTEMS = (LustreSpec, ExistingLustreSpec, OpenZfsSpec, EfsSpec)
+FILE_SYSTEMS = (LustreSpec, ExistingLustreSpec, OpenZfsSpec, ExistingOpenZfsSpec, EfsSpec, ExistingEfsSpec)
 #: File systems that are made here.
 NEW_FILE_SYSTEMS = (LustreSpec, OpenZfsSpec, EfsSpec)
 
@@ -462,9 +537,29 @@ def home_options(store: object) -> OpenZfsOptions | EfsOptions | None:
     return store.efs if isinstance(store, EfsSpec) else None
 
 
+def existing_homes(store: object) -> ExistingOpenZfsOptions | ExistingEfsOptions | None:
+    """The options of home directories that exist already; None of other stores."""
+    if isinstance(store, ExistingOpenZfsSpec):
+        return store.existing_openzfs
+    return store.existing_efs if isinstance(store, ExistingEfsSpec) else None
+
+
+def homes_service(store: object) -> HomeService | None:
+    """The service of home directories, new or existing; None of other stores."""
+    if isinstance(store, OpenZfsSpec | ExistingOpenZfsSpec):
+        return HomeService.OPENZFS
+    return HomeService.EFS if isinstance(store, EfsSpec | ExistingEfsSpec) else None
+
+
+def homes_export(store: object, service: HomeService) -> str:
+    """The directory of home directories that nodes mount."""
+    existing = existing_homes(store)
+    return (existing.export_path if existing is not None else None) or nfs_export(service)
+
+
 def serves_efa(store: StoreSpec | None) -> bool | None:
     """Whether a file system serves clients over EFA; None for other stores, and for one that has a fault."""
-    if isinstance(store, OpenZfsSpec | EfsSpec):
+    if homes_service(store) is not None:
         return False
     if isinstance(store, LustreSpec):
         return store.lustre.efa

@@ -84,7 +84,11 @@ class LoginNodesSpec(SpecModel):
     instance_type: Annotated[Text, replaces(Resource.LOGIN_NODES)] = Field(
         default="m7i.large", description="EC2 instance type, without accelerators."
     )
-    mounts: Annotated[dict[Text, Name], updates(Resource.LOGIN_TEMPLATE, Resource.LOGIN_NODES)] = Field(
+    mounts: Annotated[
+        dict[Text, Name],
+        updates(Resource.LOGIN_TEMPLATE, Resource.LOGIN_NODES, Resource.LOGIN_MOUNT_RULES),
+        makes(Resource.LOGIN_MOUNT_RULES),
+    ] = Field(
         default={},
         description="Mount point -> store of `data`. Mount the same home directories as on the fleets.",
         examples=[{"/home": "home"}],
@@ -128,6 +132,12 @@ class ExistingPcsSpec(SpecModel):
     )
     security_group_ids: Annotated[tuple[SecurityGroupId, ...], AsTuple, updates(*_TEMPLATES)] = Field(
         description="Its security groups, which nodes join to reach the controller.", min_length=1
+    )
+    slurm_settings: Annotated[Settings | None, NO_CHANGE] = Field(
+        default=None,
+        description="Its custom settings of slurm.conf, by name, as `aws pcs get-cluster` shows them. Default: "
+        "unknown, and not checked.",
+        examples=[{"Prolog": "/etc/gpu-cluster/prolog.d/*"}],
     )
 
 

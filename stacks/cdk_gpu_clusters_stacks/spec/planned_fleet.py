@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from cdk_gpu_clusters.catalogue.homes import nfs_export, nfs_options
+from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding
@@ -43,7 +43,7 @@ from cdk_gpu_clusters.rules.model_servers import (
 
 from ._parts import FleetPart, SpecParts, parts_of
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
-from .data import StoreSpec, home_storage, serves_efa
+from .data import StoreSpec, homes_export, homes_service, serves_efa
 from .fleet import FleetSpec, ImageByOs
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
@@ -220,8 +220,8 @@ class PlannedFleet(FleetPart):
         )
 
     def _mount(self, point: str, store: StoreSpec | None, dns_name: str, mount_name: str) -> Mount:
-        is_read_only, homes = point in self.spec.read_only_mounts, home_storage(store)
-        if homes is None:
+        is_read_only, service = point in self.spec.read_only_mounts, homes_service(store)
+        if service is None:
             return LustreMount(
                 mount_point=point,
                 dns_name=dns_name,
@@ -232,8 +232,8 @@ class PlannedFleet(FleetPart):
         return NfsMount(
             mount_point=point,
             dns_name=dns_name,
-            export_path=nfs_export(homes.service),
-            options=nfs_options(homes.service),
+            export_path=homes_export(store, service),
+            options=nfs_options(service),
             read_only=is_read_only,
         )
 

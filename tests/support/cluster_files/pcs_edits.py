@@ -50,6 +50,17 @@ pcs:
   existing:
     { cluster_id: pcs_abc1234567, slurm_version: "25.11", security_group_ids: [sg-0123456789abcdef0] }
 """
+#: The same cluster with homes on a file system that exists already.
+_KEPT = (
+    "existing_openzfs: { file_system_id: fs-0123456789abcdef0, security_group_id: sg-0123456789abcdef0, "
+    "export_path: /fsx/home }"
+)
+KEPT = SLURM.replace("openzfs: { storage_capacity_gib: 1024 }", _KEPT)
+#: Homes on EFS, of which the servers of a fleet without a fabric are reached by rules of its own.
+_KEPT_EFS = "existing_efs: { file_system_id: fs-0123456789abcdef0, security_group_id: sg-0123456789abcdef0 }"
+KEPT_EFS = SLURM.replace("openzfs: { storage_capacity_gib: 1024 }", _KEPT_EFS).replace(
+    "instance_type: p5.48xlarge", "instance_type: p5.48xlarge\n      efa: false"
+)
 _HEAD = "version: 1\nname: lab\nregion: us-east-1\n"
 _FLEETS = """\
 training:
@@ -120,6 +131,14 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
     "PCS: no alarms": _batch("alarms: { enabled: false }"),
     "PCS: alarms by mail": _batch("alarms: { emails: [a@example.org] }"),
     "PCS: homes on another fleet": _batch("mounts: { /home: home }"),
+    "PCS: another existing file system of homes": (KEPT, "fs-0123456789abcdef0", "fs-0fedcba9876543210"),
+    "PCS: another group of its servers": (KEPT, "sg-0123456789abcdef0", "sg-0fedcba9876543210"),
+    "PCS: another directory of homes": (KEPT, "/fsx/home", "/fsx/people"),
+    "PCS: homes by another name": (KEPT, "export_path:", "dns_name: homes.example.com, export_path:"),
+    "PCS: another existing EFS": (KEPT_EFS, "fs-0123456789abcdef0", "fs-0fedcba9876543210"),
+    "PCS: another group of an existing EFS": (KEPT_EFS, "sg-0123456789abcdef0", "sg-0fedcba9876543210"),
+    "PCS: zones of an existing EFS": (KEPT_EFS, "abcdef0 }", "abcdef0, availability_zones: [us-east-1a] }"),
+    "PCS: homes of an existing file system": (SLURM, "openzfs: { storage_capacity_gib: 1024 }", _KEPT),
     "PCS: on demand": (SLURM, "max_nodes: 8, capacity: spot", "max_nodes: 8"),
     "PCS: EFA switched off": (SLURM, "      mounts: { /home", "      efa: false\n      mounts: { /home"),
     "PCS: another fabric": (SLURM, "      mounts: { /home", "      fabric: own\n      mounts: { /home"),

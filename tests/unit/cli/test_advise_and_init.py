@@ -11,8 +11,10 @@ import typer
 from cdk_gpu_clusters.catalogue.instances import instance_types
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.spec import read_cluster
-from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity, starter_text
+from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity, StarterOrchestrator, starter_text
 
+#: What EKS and AWS PCS do not take of a valid file for plain EC2: model servers, Neuron, UltraServers.
+_NOT_THERE = {"GPU-AMI-001", "GPU-EKS-040", "GPU-EKS-048", "GPU-SPEC-046"}
 #: What only an account or its buyer knows, or what the type does not come as: all that a first file may have against it.
 _ALLOWED = {"GPU-AMI-003", "GPU-CAP-003", "GPU-CAP-005", "GPU-CAP-010", "GPU-NET-106", "GPU-NET-143"}
 
@@ -89,9 +91,11 @@ def test_wrong_wishes_are_refused(arguments: list[str], text: str, capsys: pytes
 
 @pytest.mark.parametrize("purpose", list(Purpose))
 @pytest.mark.parametrize("capacity", list(StarterCapacity))
+@pytest.mark.parametrize("orchestrator", list(StarterOrchestrator))
 def test_a_first_cluster_file_is_sound_but_for_what_its_type_does_not_come_as(
-    purpose: Purpose, capacity: StarterCapacity, tmp_path: Path
+    purpose: Purpose, capacity: StarterCapacity, orchestrator: StarterOrchestrator, tmp_path: Path
 ) -> None:
+    allowed = _ALLOWED if orchestrator is StarterOrchestrator.EC2 else _ALLOWED | _NOT_THERE
     file = tmp_path / "cluster.yaml"
     for one in instance_types().values():
         if one.accelerator is None:
@@ -103,12 +107,13 @@ def test_a_first_cluster_file_is_sound_but_for_what_its_type_does_not_come_as(
             nodes=one.ultraservers[0].instance_count if one.ultraservers else 1,
             purpose=purpose,
             capacity=capacity,
+            orchestrator=orchestrator,
             # FSx has no file systems in the Local Zones of UltraServers.
             lustre_gib=1200 if one.supports_efa and not one.ultraservers else None,
         )
         file.write_text(starter_text(starter))
         faults = {found.id for found in read_cluster(file).findings if found.severity.value == "error"}
-        assert faults <= _ALLOWED, one.name
+        assert faults <= allowed, one.name
 
 
 def test_init_writes_what_its_flags_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,6 +125,29 @@ def test_init_writes_what_its_flags_say(tmp_path: Path, capsys: pytest.CaptureFi
     assert spec.name == "llama"
     assert spec.training.fleets["workers"].nodes == 16
     assert "change the 4 lines marked CHANGE" in capsys.readouterr().out
+
+
+def test_init_for_slurm_has_homes_on_all_nodes_and_a_size_that_holds_them(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    flags = ["--orchestrator", "pcs", "--nodes", "40", "--lustre-gib", "1200"]
+    assert main(["init", *flags, "-o", str(file)]) == 0
+    spec = read_cluster(file).spec
+    assert spec is not None
+    assert (spec.orchestrator, spec.pcs.size) == ("pcs", "medium")
+    mounts = {"/home": "home", "/scratch-shared": "scratch"}
+    assert spec.training.fleets["workers"].mounts == mounts
+    assert spec.pcs.login.mounts == mounts
+
+
+@pytest.mark.parametrize("orchestrator", list(StarterOrchestrator))
+@pytest.mark.parametrize(
+    ("type_name", "layout"), [("p4d.24xlarge", "3g.20gb,3g.20gb"), ("g7e.2xlarge", "2g.48gb,2g.48gb")]
+)
+def test_init_splits_gpus_of_types_with_efa_and_without(
+    orchestrator: str, type_name: str, layout: str, tmp_path: Path
+) -> None:
+    flags = ["--orchestrator", orchestrator, "--type", type_name, "--mig", layout]
+    assert main(["init", *flags, "-o", str(tmp_path / "cluster.yaml")]) == 0
 
 
 def test_init_overwrites_nothing_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

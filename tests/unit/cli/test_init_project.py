@@ -57,6 +57,33 @@ def test_an_app_in_python_has_what_the_flags_say(capacity: str, type_name: str, 
     assert ("ultraserver_block(" in text) is (type_name.startswith("p6e") and capacity == "capacity-block")
 
 
+@pytest.mark.parametrize(("nodes", "size"), [("4", "SMALL"), ("31", "SMALL"), ("32", "MEDIUM"), ("600", "LARGE")])
+def test_an_app_in_python_for_pcs_has_a_cluster_that_holds_its_nodes(nodes: str, size: str, tmp_path: Path) -> None:
+    flags = ["--orchestrator", "pcs", "--nodes", nodes, "--capacity", "reservation"]
+    assert main(["init", "--app", str(tmp_path / "new"), "--python", *flags]) == 0
+    assert files_of(tmp_path / "new") == PROJECT
+    text = (tmp_path / "new" / "app.py").read_text()
+    ast.parse(text)
+    assert f"size=ClusterSize.{size})" in text
+    assert f"node_count={nodes}," in text
+    assert "GpuFleet" not in text
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--orchestrator", "eks"],
+        ["--orchestrator", "pcs", "--type", "p6e-gb200.36xlarge", "--capacity", "capacity-block", "--nodes", "9"],
+    ],
+)
+def test_what_no_python_app_has_is_refused_before_a_file_is_written(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--app", str(tmp_path / "new"), "--python", *flags]) == 2
+    assert "take a cluster file" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 def test_without_a_flag_it_writes_a_cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["init"]) == 0
@@ -181,6 +208,7 @@ def test_answers_that_do_not_go_together_are_kept_and_asked_for_again(
 def test_flags_that_do_not_go_together_end_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_with(monkeypatch, {})
     flags = ["--name", "a", "--region", "us-east-1", "--type", "g6.xlarge", "--nodes", "1", "--purpose", "train"]
+    flags += ["--orchestrator", "ec2"]
     assert main(["init", *flags, "--capacity", "capacity-block", "-o", str(tmp_path / "cluster.yaml")]) == 2
 
 

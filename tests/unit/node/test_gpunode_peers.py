@@ -96,6 +96,14 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[
         (["--order", "address"], ["10.0.9.200", "10.0.10.7", "10.0.10.30"]),
         (["--own-first"], ["10.0.10.7", "10.0.9.200", "10.0.10.30"]),
         (["--format", "imex"], ["10.0.9.200", "10.0.10.30", "10.0.10.7"]),
+        (
+            ["--format", "slurm"],
+            [
+                "SwitchName=nn-2 Nodes=ip-10-0-9-200,ip-10-0-10-30",
+                "SwitchName=nn-3 Nodes=ip-10-0-10-7",
+                "SwitchName=nn-1 Switches=nn-2,nn-3",
+            ],
+        ),
         (["--format", "mpirun"], ["10.0.9.200 slots=8", "10.0.10.30 slots=8", "10.0.10.7 slots=8"]),
         (
             ["--format", "mpirun", "--slots", "4"],
@@ -225,6 +233,7 @@ def test_wait_until_the_fleet_is_complete(account: Account, capsys: pytest.Captu
         (["--wait", "all"], 64, "all is not a number"),
         (["--slots"], 64, "expected one argument"),
         (["--all"], 64, "--all"),
+        (["--own-first", "--format", "slurm"], 64, "all nodes must see the same order"),
         (["--own-first", "--format", "torchrun"], 64, "all nodes must see the same order"),
         (["--own-first", "--rdzv-endpoint"], 64, "all nodes must see the same order"),
     ],

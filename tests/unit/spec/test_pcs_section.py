@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from cdk_gpu_clusters import cluster_settings
 from cdk_gpu_clusters_stacks.plan import plan_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
 
@@ -113,6 +115,16 @@ def section(said: str) -> str:
 )
 def test_each_rule_of_the_section_is_located(said: str, expected: list[str], tmp_path: Path) -> None:
     assert errors(tmp_path, section(said)) == expected
+
+
+def test_settings_of_an_existing_cluster_are_compared(tmp_path: Path) -> None:
+    def warned(settings: dict[str, str]) -> list[str]:
+        said = EXISTING.removesuffix(" }") + f", slurm_settings: {json.dumps(settings)} }}"
+        return [one for one in found(tmp_path, section(said)) if "GPU-PCS-069" in one]
+
+    assert warned(cluster_settings()) == []
+    assert warned(cluster_settings() | {"PrologFlags": "Contain"}) == ["6:116 GPU-PCS-069 warning"]
+    assert len(warned({})) == len(cluster_settings())
 
 
 def test_a_setting_that_the_guide_does_not_list_is_warned_of(tmp_path: Path) -> None:

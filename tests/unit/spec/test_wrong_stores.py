@@ -12,8 +12,11 @@ HEAD = "version: 1\nname: demo\nregion: us-east-1\n"
 NET = "network: { availability_zone: us-east-1a }\n"
 ONE = "training: { fleets: { a: { instance_type: g6.xlarge, nodes: 1 } } }\n"
 SMALL = "lustre: { storage_capacity_gib: 2400, throughput_mb_per_s_per_tib: 125 }"
+HOMES = "existing_efs: { file_system_id: fs-0123456789abcdef0, security_group_id: sg-0123456789abcdef0"
 EXISTING = "existing_lustre: { file_system_id: fs-0123456789abcdef0, mount_name: abcdefgh, security_group_id: sg-0123456789abcdef0"
 VPC = "vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0"
+#: A subnet with 11 addresses.
+TIGHT = f"network: {{ availability_zone: us-east-1a, {VPC}], cidr: 10.0.0.0/28 }}\n"
 TWO = f"network: {{ availability_zone: us-east-1a, {VPC}, subnet-0123456789abcdef1] }}\n"
 
 
@@ -178,10 +181,22 @@ WRONG_STORES = [
         "no room for the servers",
         data(
             "lustre: { storage_capacity_gib: 96000, throughput_mb_per_s_per_tib: 1000 }",
-            net="network: { availability_zone: us-east-1a, vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0], cidr: 10.0.0.0/28 }\n",
+            net=TIGHT,
         ),
         "5:120 GPU-IP-003",
     ),
+    (
+        "no room for a file server and its standby",
+        data("openzfs: {}", net=TIGHT).replace("nodes: 1", "nodes: 10"),
+        "5:120 GPU-IP-003",
+    ),
+    (
+        "room for one file server",
+        data("openzfs: { deployment_type: SINGLE_AZ_2 }", net=TIGHT).replace("nodes: 1", "nodes: 10"),
+        "",
+    ),
+    ("room for a mount target", data("efs: {}", net=TIGHT).replace("nodes: 1", "nodes: 10"), ""),
+    ("no room for a mount target", data("efs: {}", net=TIGHT).replace("nodes: 1", "nodes: 11"), "5:120 GPU-IP-003"),
     (
         "a faulty store says nothing about fleets",
         data("checkpoints: { versioned: 1 }", fleet=", checkpoints: s"),
@@ -206,6 +221,21 @@ WRONG_STORES = [
             "g6.xlarge, nodes: 1", "p5.48xlarge, nodes: 1, capacity: spot, mounts: { /fsx: s }"
         ),
         "6:98 GPU-LUS-021",
+    ),
+    (
+        "zones of an existing EFS",
+        data(HOMES + ", availability_zones: [us-east-1b, use1-az1] }", fleet=", mounts: { /home: s }"),
+        "",
+    ),
+    (
+        "zone of an existing EFS",
+        data(HOMES + ", availability_zones: [us-east-1b] }", fleet=", mounts: { /home: s }"),
+        "6:81 GPU-HOM-009",
+    ),
+    (
+        "directory and identity of existing homes",
+        data("existing_openzfs: { file_system_id: fs-1, security_group_id: sg, export_path: 'home dirs' }"),
+        "4:50 GPU-SPEC-008, 4:75 GPU-SPEC-008, 4:92 GPU-SPEC-008",
     ),
     (
         "version of an existing file system",

@@ -23,10 +23,11 @@ from cdk_gpu_clusters.compute.fleet_network import id_of
 from cdk_gpu_clusters.compute.node_records import encrypt_logs
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
-from cdk_gpu_clusters.node.slurm_settings import cluster_settings
+from cdk_gpu_clusters.node.slurm_settings import CLUSTER_SETTINGS, cluster_settings
 from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster, PcsIdentity
 from cdk_gpu_clusters.orchestration.pcs.node_group import custom_settings
 from cdk_gpu_clusters.rules.pcs import ClusterSize, check_pcs_cluster
+from cdk_gpu_clusters.rules.pcs_programs import check_imported_settings
 from cdk_gpu_clusters.rules.pcs_versions import check_feature
 
 _AUDIT_SINCE = "25.11"
@@ -218,6 +219,7 @@ class PcsCluster(IPcsCluster):
             security_groups=[self.security_group],
             vpc=vpc,
             size=size,
+            slurm_settings=self.slurm_settings,
         )
         self.log_group: logs.LogGroup | None = None
         if kinds:
@@ -235,11 +237,13 @@ class PcsCluster(IPcsCluster):
         slurm_version: str,
         security_groups: Sequence[ec2.ISecurityGroup],
         size: ClusterSize | None = None,
+        slurm_settings: Mapping[str, str] | None = None,
     ) -> IPcsCluster:
         """Import a cluster.
 
-        Its Slurm settings must be those that `cdk_gpu_clusters.node.slurm_settings.cluster_settings` returns, or its
-        nodes run no prolog and no epilog.
+        Its Slurm settings must have those that `cluster_settings` returns, or its nodes run no prolog and no epilog.
+        Then every node of the cluster must have the programs that these settings name, also the nodes of groups that
+        others made, or slurmd drains it at its first job.
 
         Args:
             scope: Parent construct.
@@ -250,18 +254,26 @@ class PcsCluster(IPcsCluster):
             security_groups: Groups that every node joins, so that it reaches the controller, and the controller the
                 node.
             size: Its size, so that more nodes than it holds are found; not checked if left out.
+            slurm_settings: Its custom settings of `slurm.conf`, so that a warning names those that its nodes lack
+                (GPU-PCS-069), and groups without the programs of these settings (GPU-PCS-068); not checked if left out.
 
         Raises:
             ConfigError: GPU-PCS-017.
         """
         cluster = IPcsCluster(scope, construct_id)
-        report(cluster, check_pcs_cluster(slurm_version=resolved_or_none(slurm_version)))
+        known = None if slurm_settings is None else dict(slurm_settings)
+        report(
+            cluster,
+            check_pcs_cluster(slurm_version=resolved_or_none(slurm_version))
+            + ([] if known is None else check_imported_settings(known, CLUSTER_SETTINGS)),
+        )
         cluster._identity = PcsIdentity(
             cluster_id=cluster_id,
             slurm_version=slurm_version,
             security_groups=list(security_groups),
             vpc=vpc,
             size=size,
+            slurm_settings=known or {},
         )
         return cluster
 

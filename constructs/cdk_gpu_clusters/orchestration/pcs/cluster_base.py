@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -21,6 +21,7 @@ from cdk_gpu_clusters.orchestration.pcs.login import LOGIN_INSTANCE_TYPE, PcsLog
 from cdk_gpu_clusters.orchestration.pcs.node_group import PcsNodeGroup, PcsNodeGroupProps
 from cdk_gpu_clusters.orchestration.pcs.queue import JobNodes, PcsQueue
 from cdk_gpu_clusters.rules.pcs import ClusterSize, check_cluster_size
+from cdk_gpu_clusters.rules.pcs_programs import check_node_programs
 
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_cloudwatch as cloudwatch
@@ -47,6 +48,7 @@ class PcsIdentity:
     security_groups: Sequence[ec2.ISecurityGroup]
     vpc: ec2.IVpc
     size: ClusterSize | None = None
+    slurm_settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @jsii.implements(ec2.IConnectable)
@@ -258,6 +260,14 @@ class IPcsCluster(ClusterConstruct):
     def metric_capacity_utilization(self) -> cloudwatch.Metric:
         """Share of the running nodes that have a job, 0 to 1."""
         return self.metric("CapacityUtilization")
+
+    def check_programs(self, user_data: str = "") -> list[Finding]:
+        """Find programs of the cluster's Prolog and Epilog that nodes with this user data do not have.
+
+        Args:
+            user_data: Their user data; empty if it is not known.
+        """
+        return check_node_programs(self._identity.slurm_settings, user_data)
 
     def check_nodes(self, node_count: int) -> list[Finding]:
         """Count nodes of a new group, and find more than a cluster of this size holds.

@@ -11,12 +11,13 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, report, resolved_or_none
 from cdk_gpu_clusters._values import takes_values
-from cdk_gpu_clusters.orchestration.pcs.node_group import SlurmCluster, custom_settings
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.orchestration.pcs.node_group import PcsNodeGroup, SlurmCluster, custom_settings
 from cdk_gpu_clusters.rules.pcs import check_queue
 
 
 class JobNodes(Protocol):
-    """Nodes that a queue gives to jobs: a `PcsNodeGroup`."""
+    """Nodes that a queue gives to jobs: a `PcsNodeGroup`, or another group of the cluster by its id."""
 
     @property
     def node_group_id(self) -> str: ...
@@ -64,7 +65,8 @@ class PcsQueue(ClusterConstruct):
             scope: Parent construct.
             construct_id: Id in the scope.
             cluster: The cluster: a `PcsCluster`, or an imported one.
-            node_groups: Groups whose nodes run the jobs.
+            node_groups: Groups whose nodes run the jobs. For groups that are no `PcsNodeGroup`, a warning names the
+                programs that their nodes must have (GPU-PCS-068).
             queue_name: Name, 3 to 25 letters, digits and hyphens; the construct's id in small letters if left out. A
                 change replaces the queue.
             slurm_settings: Settings of the partition, such as `{"Default": "YES", "MaxTime": "7-00:00:00"}`; none if
@@ -81,7 +83,8 @@ class PcsQueue(ClusterConstruct):
                 name=resolved_or_none(self.queue_name),
                 slurm_version=resolved_or_none(cluster.slurm_version),
                 slurm_settings=slurm_settings,
-            ),
+            )
+            + _of_others(cluster, node_groups),
         )
         settings = custom_settings(slurm_settings or {})
         # A dictionary in camel case, which CDK passes on as given.
@@ -103,3 +106,9 @@ class PcsQueue(ClusterConstruct):
     def queue_arn(self) -> str:
         """ARN of the queue, known at deployment."""
         return self.cfn_queue.attr_arn
+
+
+def _of_others(cluster: SlurmCluster, node_groups: Sequence[JobNodes]) -> list[Finding]:
+    """What nodes of other makes may lack."""
+    others = [one for one in node_groups if not isinstance(one, PcsNodeGroup)]
+    return cluster.check_programs() if others else []

@@ -17,14 +17,16 @@ from cdk_gpu_clusters.rules.pcs_gres import (
     check_gres_records,
     check_sockets,
 )
+from cdk_gpu_clusters.rules.pcs_programs import NODE_PROGRAMS, check_node_programs, programs_of
 from cdk_gpu_clusters.rules.pcs_versions import (
     NEEDS_VERSION,
     VERSION,
     check_feature,
     check_slurm_version,
 )
-from cdk_gpu_clusters.template_rules.case import Resource, Value
-from cdk_gpu_clusters.template_rules.lookups.groups import PCS_CLUSTER, PCS_NODE_GROUP
+from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
+from cdk_gpu_clusters.template_rules.lookups.groups import PCS_CLUSTER, PCS_NODE_GROUP, launch_of_node_group
+from cdk_gpu_clusters.template_rules.lookups.launches import user_data_of
 from cdk_gpu_clusters.template_rules.lookups.pcs import (
     PCS_QUEUE,
     SETTING_LISTS,
@@ -32,6 +34,7 @@ from cdk_gpu_clusters.template_rules.lookups.pcs import (
     gres_records_of,
     kind_and_mig_of,
     own_settings_of,
+    scripts_of,
     settings_of,
     slurm_version_of,
 )
@@ -274,3 +277,36 @@ def sockets(resource: Resource) -> Iterator[Fault]:
     version = None if "Sockets" in settings else slurm_version_of(resource).text()
     findings = check_sockets(settings, records, slurm_version=version)
     yield from faults_of(SOCKETS, findings, resource.get("SlurmConfiguration"), own_fix=True)
+
+
+@template_rule(
+    NODE_PROGRAMS,
+    severity=Severity.WARNING,
+    cause="nodes without the programs of Prolog and Epilog are drained at their first job",
+    fix="make the programs in the user data, or put them into the image",
+    url=_SETTINGS_PAGE,
+    on=(PCS_NODE_GROUP,),
+    looks_at=(
+        "SlurmConfiguration/SlurmCustomSettings of the cluster: Prolog, Epilog",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/UserData",
+        "NodeLifecycleActions",
+    ),
+)
+def node_programs(resource: Resource) -> Iterator[Fault]:
+    named = resource.get("ClusterId")
+    cluster = target_of(named, PCS_CLUSTER)
+    if cluster is None:
+        named.text()  # one that exists already is in no template
+        raise NotApplicable
+    settings = own_settings_of(cluster)
+    applicable(programs_of(settings))
+    launch = launch_of_node_group(resource)
+    given = launch.data.get("UserData")
+    user_data = user_data_of(launch) if given.exists else None
+    findings = check_node_programs(settings, "" if user_data is None else user_data.text)
+    if findings and user_data is not None and not user_data.is_complete:
+        raise given.undecidable("a part of this user data is known at deployment only")
+    for _, stage, _ in scripts_of(resource):
+        if findings:
+            raise stage.undecidable("the scripts of this stage are not in the template")
+    yield from faults_of(NODE_PROGRAMS, findings, resource.get("CustomLaunchTemplate"))

@@ -1,18 +1,25 @@
-"""FSx for Lustre and S3: quotas and names of new stores, and existing ones."""
+"""FSx and S3: quotas and names of new stores, and existing ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.quotas import quota
-from cdk_gpu_clusters_stacks.spec import CheckpointsSpec, ExistingLustreOptions, LustreOptions, LustreSpec
+from cdk_gpu_clusters_stacks.spec import (
+    CheckpointsSpec,
+    ExistingLustreOptions,
+    LustreOptions,
+    LustreSpec,
+    OpenZfsOptions,
+    OpenZfsSpec,
+)
 from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 from ..call import BUCKET, DIRECTORY_BUCKETS, FILE_SYSTEMS, STACKS, SUBNETS, Absent, Denied, NoAnswer
 from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned
-from ..cluster import Cluster
+from ..cluster import Cluster, ExistingFsx
 from ..quota import QUOTA_CALLS, weigh
 from .network import found_subnets
 
@@ -79,26 +86,27 @@ def _count(scratch: bool, inquiry: Inquiry) -> Verdict:
     )
 
 
-def _found(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any] | None:
+def _found(store: ExistingFsx, inquiry: Inquiry) -> Mapping[str, Any] | None:
     found = inquiry.ask(FILE_SYSTEMS)["FileSystems"]
     return next((one for one in found if one["FileSystemId"] == store.file_system_id), None)
 
 
 @define_check(
     "GPU-PRE-113",
-    "an existing file system is Lustre, and available",
+    "an existing file system of FSx is of the type that the file gives, and available",
     source=_FILE_SYSTEMS,
     calls=(FILE_SYSTEMS,),
-    subjects=lambda cluster: cluster.existing_lustre,
+    subjects=lambda cluster: cluster.existing_fsx,
     unless=_NONE_EXISTS,
 )
-def _file_system_exists(store: ExistingLustreOptions, inquiry: Inquiry) -> Verdict:
+def _file_system_exists(store: ExistingFsx, inquiry: Inquiry) -> Verdict:
     found, name = _found(store, inquiry), store.file_system_id
+    wanted = "Lustre" if isinstance(store, ExistingLustreOptions) else "OpenZFS"
     if found is None:
         return failed(f"there is no {name} in {inquiry.cluster.region}", fix="correct id, Region or profile")
     state = found.get("Lifecycle")
-    if found.get("FileSystemType") != "LUSTRE":
-        return failed(f"{name} is {found.get('FileSystemType')}", fix="name a Lustre file system")
+    if found.get("FileSystemType") != wanted.upper():
+        return failed(f"{name} is {found.get('FileSystemType')}", fix=f"name a file system of FSx for {wanted}")
     if state == "UPDATING":
         return warned(f"{name} is being updated", fix="wait, or expect slow mounts")
     if state != "AVAILABLE":
@@ -106,16 +114,17 @@ def _file_system_exists(store: ExistingLustreOptions, inquiry: Inquiry) -> Verdi
     return passed(f"{name} is available")
 
 
-def _known(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any]:
+def _known(store: ExistingFsx, inquiry: Inquiry) -> Mapping[str, Any]:
     found = _found(store, inquiry)
-    if found is None or "LustreConfiguration" not in found:
+    configuration = "LustreConfiguration" if isinstance(store, ExistingLustreOptions) else "OpenZFSConfiguration"
+    if found is None or configuration not in found:
         raise NoAnswer(f"{store.file_system_id} is not there", fix="see GPU-PRE-113")
     return found
 
 
 @define_check(
     "GPU-PRE-114",
-    "an existing file system matches the file: mount name, DNS name, EFA, version",
+    "an existing Lustre file system matches the file: mount name, DNS name, EFA, version",
     source=_FILE_SYSTEMS,
     calls=(FILE_SYSTEMS,),
     subjects=lambda cluster: cluster.existing_lustre,
@@ -141,10 +150,10 @@ def _as_described(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
     "an existing file system is in the VPC and zone of the fleets",
     source='FSx for Lustre user guide, "Working with EFA-enabled file systems"; traffic between zones is charged',
     calls=(FILE_SYSTEMS, SUBNETS),
-    subjects=lambda cluster: cluster.existing_lustre,
+    subjects=lambda cluster: cluster.existing_fsx,
     unless=_NONE_EXISTS,
 )
-def _same_network(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
+def _same_network(store: ExistingFsx, inquiry: Inquiry) -> Iterator[Verdict]:
     inquiry.start(SUBNETS)
     found, network = _known(store, inquiry), inquiry.cluster.existing_network
     if network is None:
@@ -162,10 +171,52 @@ def _same_network(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
     for subnet in (subnets[one] for one in found.get("SubnetIds", ()) if one in subnets):
         if not inquiry.cluster.is_zone(network.availability_zone, subnet):
             cause = f"{store.file_system_id} is in {subnet['AvailabilityZone']}"
-            if store.efa:
+            if isinstance(store, ExistingLustreOptions) and store.efa:
                 yield failed(f"{cause}, and EFA does not leave a zone", fix="put the fleets into that zone")
             else:
                 yield warned(f"{cause}: slower, and each GB is charged", fix="put the fleets into that zone")
+
+
+# FSx for OpenZFS: new home directories.
+
+
+def _new_homes(cluster: Cluster) -> list[OpenZfsOptions]:
+    return [store.openzfs for store in cluster.stores(OpenZfsSpec).values()]
+
+
+def _other_homes(inquiry: Inquiry) -> list[Mapping[str, Any]]:
+    found = inquiry.ask(FILE_SYSTEMS)["FileSystems"]
+    return [one for one in found if one.get("FileSystemType") == "OPENZFS" and not inquiry.cluster.owns(one)]
+
+
+def _throughput(found: Mapping[str, Any]) -> int:
+    return int(found.get("OpenZFSConfiguration", {}).get("ThroughputCapacity", 0))
+
+
+#: Quota -> what a file system of the file takes of it, and one of the account.
+_OF_HOMES: Mapping[str, tuple[Callable[[OpenZfsOptions], int], Callable[[Mapping[str, Any]], int]]] = {
+    "openzfs-file-systems": (lambda _: 1, lambda _: 1),
+    "openzfs-storage": (lambda one: one.storage_capacity_gib, lambda one: int(one.get("StorageCapacity", 0))),
+    "openzfs-throughput": (lambda one: one.throughput_mb_per_s, _throughput),
+}
+
+
+@define_check(
+    "GPU-PRE-116",
+    "the quotas of FSx for OpenZFS have room for new home directories",
+    source='FSx for OpenZFS user guide, "Quotas"',
+    calls=(*QUOTA_CALLS, FILE_SYSTEMS),
+    subjects=lambda cluster: {f"data ({name})": name for name in _OF_HOMES} if _new_homes(cluster) else {},
+    unless="no home directories are made on FSx for OpenZFS",
+)
+def _room_for_homes(name: str, inquiry: Inquiry) -> Verdict:
+    of_new, of_other = _OF_HOMES[name]
+    return weigh(
+        quota(name),
+        inquiry,
+        used=lambda: sum(map(of_other, _other_homes(inquiry))),
+        least=sum(map(of_new, _new_homes(inquiry.cluster))),
+    )
 
 
 # Buckets: existing ones that the file names, and names that new ones are to have.

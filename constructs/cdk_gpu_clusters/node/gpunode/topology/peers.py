@@ -18,6 +18,7 @@ from typing import Any
 from .. import paths
 from ..lifecycle import membership
 from ..node import Aws, AwsError, Node, this_node
+from .slurm import topology_conf
 
 _HOSTS = "/etc/gpu-cluster/hosts"
 
@@ -30,6 +31,7 @@ the order is that of the private addresses, with a warning.
   eval "$(gpu-peers --format torchrun)"      sets MASTER_ADDR MASTER_PORT NNODES NODE_RANK NPROC_PER_NODE
   torchrun --rdzv-endpoint "$(gpu-peers --rdzv-endpoint)" ...
   gpu-peers --format imex --output /etc/nvidia-imex/nodes_config.cfg && systemctl restart nvidia-imex
+  gpu-peers --format slurm > topology.conf   for your own slurmctld, with TopologyPlugin=topology/tree
 
 Exit status: 64 a wrong command line, 69 this node has no peers or no rank, 75 not yet: too few nodes, or no answer.
 """
@@ -280,9 +282,9 @@ def _ask(aws: Aws, instance_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 #: Formats by the names of `gpunode peers --format`.
-FORMATS = ("plain", "mpirun", "torchrun", "imex", "json")
+FORMATS = ("plain", "mpirun", "torchrun", "imex", "json", "slurm")
 #: Formats with ranks, or that must be the same file on all nodes.
-SAME_ON_ALL = ("torchrun", "imex", "rdzv")
+SAME_ON_ALL = ("torchrun", "imex", "rdzv", "slurm")
 
 
 def as_text(peers: Sequence[Peer], form: str, *, own_id: str, slots: int, port: int) -> str:
@@ -312,9 +314,19 @@ def as_text(peers: Sequence[Peer], form: str, *, own_id: str, slots: int, port: 
             "NPROC_PER_NODE": slots,
         }
         return "\n".join(f"{name}={value}" for name, value in variables.items())
+    if form == "slurm":
+        return topology_conf({host_name(peer.private_ip): peer.network_nodes for peer in peers}).rstrip()
     if form == "json":
         return json.dumps([_as_row(peer, own_id) for peer in peers])
     return "\n".join(peer.private_ip for peer in peers)
+
+
+def host_name(private_ip: str) -> str:
+    """The short host name that EC2 gives an instance by its address, which Slurm uses as `NodeName`.
+
+    Source: AWS EC2 user guide, "EC2 instance hostnames and domains": IP name, the default of IPv4 subnets.
+    """
+    return f"ip-{private_ip.replace('.', '-')}"
 
 
 def _as_row(peer: Peer, own_id: str) -> dict[str, object]:
