@@ -26,6 +26,7 @@ from .jobs import Fleet, Profile, Region, connected, watch
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.jobs.fleet import JobFleet
+    from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 app = new_app()
 
@@ -80,7 +81,10 @@ def run(
         ),
     ] = None,
     cluster_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Cluster file of the fleet; on EKS it is needed.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Cluster file of the fleet; on EKS it is needed, on AWS PCS it names the partition."
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be submitted.")] = False,
     not_secret: Annotated[
@@ -110,13 +114,14 @@ def run(
         checkpoint_directory=checkpoints or "",
     )
     _check(request, not_secret or [])
-    where = on or _orchestrator(cluster_file)
+    cluster = None if cluster_file is None else output.read(cluster_file)
+    where = on or _orchestrator(cluster)
     if where is not Orchestrator.EC2:
         if files is not None:
             output.refuse("run: --files needs a plain EC2 fleet: use an image, or a file system that all nodes share")
         if nodes is None:
             output.refuse(f"run: give --nodes: {where.value} does not say how many nodes the job takes")
-        _submit(where, request, fleet, cluster_file, no_container=no_container, dry_run=dry_run)
+        _submit(where, request, fleet, cluster, no_container=no_container, dry_run=dry_run)
         return
     packed = _pack(files)
     with connected(fleet, region, profile) as jobs:
@@ -143,17 +148,29 @@ def run(
     output.write(f"{request.job_id}\n")
 
 
-def _orchestrator(cluster_file: Path | None) -> Orchestrator:
-    if cluster_file is None:
+def _orchestrator(cluster: ClusterSpec | None) -> Orchestrator:
+    if cluster is None:
         return Orchestrator.EC2
-    return Orchestrator(output.read(cluster_file).orchestrator)
+    return Orchestrator.SLURM if cluster.orchestrator == "pcs" else Orchestrator(cluster.orchestrator)
+
+
+def _partition(fleet: str, cluster: ClusterSpec | None) -> str:
+    """The partition of Slurm that runs the job: the queue of that name, or the first one that has the fleet."""
+    if cluster is None or cluster.orchestrator != "pcs":
+        return fleet
+    queues = cluster.pcs.queues
+    partitions = [*queues] or [*cluster.training.fleets]
+    of_fleet = [name for name, queue in queues.items() if fleet in queue.fleets]
+    if fleet not in partitions and not of_fleet:
+        output.refuse(f"run: the cluster file has no fleet or queue {fleet}; partitions: {', '.join(partitions)}")
+    return fleet if fleet in partitions else of_fleet[0]
 
 
 def _submit(
     where: Orchestrator,
     request: JobRequest,
     fleet: str,
-    cluster_file: Path | None,
+    cluster: ClusterSpec | None,
     *,
     no_container: bool,
     dry_run: bool,
@@ -162,14 +179,14 @@ def _submit(
     if where is Orchestrator.SLURM:
         from cdk_gpu_clusters_stacks.jobs.slurm import sbatch_script
 
-        text, program = sbatch_script(request, fleet), ["sbatch"]
+        text, program = sbatch_script(request, _partition(fleet, cluster)), ["sbatch"]
     else:
         from cdk_gpu_clusters_stacks.jobs.kubernetes import ManifestError, job_manifest
 
-        if cluster_file is None or no_container:
+        if cluster is None or no_container:
             output.refuse("run: on EKS a job needs --cluster-file, and runs in a container")
         try:
-            text, program = job_manifest(request, output.read(cluster_file), fleet), ["kubectl", "apply", "-f", "-"]
+            text, program = job_manifest(request, cluster, fleet), ["kubectl", "apply", "-f", "-"]
         except ManifestError as fault:
             output.refuse(f"run: {fault}")
     if dry_run:

@@ -68,6 +68,29 @@ def test_the_script_of_slurm_is_a_script_and_keeps_each_word(capsys: pytest.Capt
     assert apptainer == ["apptainer", "exec", "--nv", "--bind", "/fsx/run 1", f"docker://{image}"]
 
 
+@pytest.mark.parametrize(
+    ("queues", "fleet", "partition"),
+    [
+        ("", "dev", "dev"),
+        ("pcs: { queues: { work: { fleets: [dev] } } }\n", "dev", "work"),
+        ("pcs: { queues: { work: { fleets: [dev] } } }\n", "work", "work"),
+    ],
+)
+def test_a_cluster_file_of_aws_pcs_means_slurm(
+    queues: str, fleet: str, partition: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text((EXAMPLES / "pcs-g6-dev.yaml").read_text("utf-8") + queues, encoding="utf-8")
+    assert main(["run", fleet, "--cluster-file", str(file), "--nodes", "1", "--dry-run", "--", "true"]) == 0
+    assert f"#SBATCH --partition={partition}" in capsys.readouterr().out.splitlines()
+
+
+def test_a_partition_that_the_cluster_file_does_not_make_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(EXAMPLES / "pcs-g6-dev.yaml")
+    assert main(["run", "trainers", "--cluster-file", file, "--nodes", "1", "--dry-run", "--", "true"]) == 2
+    assert "no fleet or queue trainers; partitions: dev" in " ".join(capsys.readouterr().err.split())
+
+
 def test_the_script_of_slurm_resumes_where_the_nodes_have_the_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
