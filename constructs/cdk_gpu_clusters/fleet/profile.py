@@ -62,7 +62,7 @@ class OrchestratorProfile:
         takes_spot: Whether the launch template asks for spot instances; elsewhere the service does.
         takes_instance_type: Whether the launch template always names the instance type; elsewhere it does so only for
             a Capacity Block.
-        added_user_data_bytes: What the orchestrator adds to the user data if it chooses the image.
+        added_user_data_bytes: What the orchestrator adds to the user data: EKS if it chooses the image, PCS always.
         has_node_config: Whether nodeadm sets the node up, with its local disks.
         root_volume_gib: Size of the root volume if nothing else is requested.
     """
@@ -133,13 +133,19 @@ EKS_SELF_MANAGED = OrchestratorProfile(
     image=ImageChoice.REQUEST,
     has_node_config=True,
 )
-# PCS adds parts of its own to the user data. How long they are is not published.
+# PCS merges its own part with the user data before EC2 checks their size. No source says how long it is. A sample
+# of AWS has user data of 10,645 bytes before its parameters are filled in (awslabs/awsome-distributed-ai @ 95b939c,
+# architectures/aws-pcs/assets/add-cng.yaml), so the part has at most 5,739. This leaves 11,264 bytes for ours: a little
+# more than what is known to work.
+ADDED_BY_PCS_BYTES = 5_120
+
 PCS = OrchestratorProfile(
     orchestrator=Orchestrator.PCS,
     agent="pcs",
     image=ImageChoice.LIBRARY,
     group=GroupKind.COMPUTE_NODE_GROUP,
     image_purpose=ImagePurpose.PCS,
+    added_user_data_bytes=ADDED_BY_PCS_BYTES,
     takes_subnet=True,
     takes_spot=False,
     takes_instance_type=False,
