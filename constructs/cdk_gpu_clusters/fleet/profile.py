@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem
 from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
+from cdk_gpu_clusters.node.user_data import ADDED_BY_PCS_BYTES
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
@@ -133,12 +134,6 @@ EKS_SELF_MANAGED = OrchestratorProfile(
     image=ImageChoice.REQUEST,
     has_node_config=True,
 )
-# PCS merges its own part with the user data before EC2 checks their size. No source says how long it is. A sample
-# of AWS has user data of 10,645 bytes before its parameters are filled in (awslabs/awsome-distributed-ai @ 95b939c,
-# architectures/aws-pcs/assets/add-cng.yaml), so the part has at most 5,739. This leaves 11,264 bytes for ours: a little
-# more than what is known to work.
-ADDED_BY_PCS_BYTES = 5_120
-
 PCS = OrchestratorProfile(
     orchestrator=Orchestrator.PCS,
     agent="pcs",

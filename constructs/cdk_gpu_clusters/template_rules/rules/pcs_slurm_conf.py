@@ -1,0 +1,153 @@
+"""Settings of Slurm under AWS PCS that end its controller together, or show a job the GPUs of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Finding, Severity
+from cdk_gpu_clusters.rules.pcs import SettingsLevel
+from cdk_gpu_clusters.rules.pcs_slurm_conf import (
+    DEVICES,
+    STARTS,
+    STEP_MANAGER,
+    WEIGHTS,
+    check_controller_starts,
+    check_devices,
+    check_weights,
+)
+from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
+from cdk_gpu_clusters.template_rules.lookups.groups import PCS_CLUSTER, PCS_NODE_GROUP
+from cdk_gpu_clusters.template_rules.lookups.pcs import (
+    PCS_QUEUE,
+    kind_and_mig_of,
+    level_of,
+    settings_of,
+)
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    SharedCheck,
+    TemplateRule,
+    applicable,
+    faults_of,
+    template_rule,
+)
+
+_SETTINGS_PAGE = "https://docs.aws.amazon.com/pcs/latest/userguide/slurm-custom-settings-cluster.html"
+_COMBINED = (
+    "AccountingStorageTRES",
+    "FirstJobId",
+    "HealthCheckNodeState",
+    "LaunchParameters",
+    "PreemptMode",
+    "PreemptType",
+    "PriorityWeightTRES",
+    "PrologFlags",
+    "SchedulerParameters",
+)
+
+
+def _known_settings(resource: Resource) -> dict[str, tuple[Value, str]]:
+    """The settings of `slurm.conf` that the rules read, with their places.
+
+    Raises:
+        Undecidable: If only a deployment knows one of them.
+    """
+    found = {}
+    for level, item, name, value in settings_of(resource):
+        if level is not level_of(resource) or name not in (*_COMBINED, "TRESBillingWeights"):
+            continue
+        if "${" in value:
+            raise item.undecidable("the value of this setting is known at deployment only")
+        found[name] = (item, value)
+    return found
+
+
+def _cluster_findings(cluster: Resource) -> list[tuple[Value, list[Finding]]]:
+    settings = _known_settings(cluster)
+    if not settings:
+        raise NotApplicable
+    accounting = cluster.get("SlurmConfiguration", "Accounting", "Mode").text() == "STANDARD"
+    values = {name: value for name, (_, value) in settings.items()}
+    everywhere = cluster.get("SlurmConfiguration", "SlurmCustomSettings")
+    return [
+        (settings[one.path][0] if one.path in settings else everywhere, [one])
+        for one in check_controller_starts(values, accounting=accounting)
+    ]
+
+
+_cluster_settings = SharedCheck(
+    find=_cluster_findings,
+    url=_SETTINGS_PAGE,
+    on=(PCS_CLUSTER,),
+    looks_at=tuple(f"SlurmConfiguration/SlurmCustomSettings: {name}" for name in _COMBINED),
+)
+
+controller_starts: TemplateRule = _cluster_settings.rule(
+    STARTS,
+    cause="Slurm's controller ends when it starts with these settings: AWS PCS cannot create or update the cluster",
+    fix="change one of the settings",
+)
+step_manager: TemplateRule = _cluster_settings.rule(
+    STEP_MANAGER,
+    severity=Severity.WARNING,
+    cause="the step manager, which AWS PCS turns on, needs Contain: Slurm's controller ends when it starts without it",
+    fix="set PrologFlags to Alloc,Contain",
+)
+
+
+@template_rule(
+    WEIGHTS,
+    severity=Severity.WARNING,
+    cause="Slurm's controller ends when it starts with a weight of a resource that it does not account for",
+    fix="add the resource to AccountingStorageTRES of the cluster",
+    url=_SETTINGS_PAGE,
+    on=(PCS_CLUSTER, PCS_QUEUE),
+    looks_at=(
+        "SlurmConfiguration/SlurmCustomSettings: PriorityWeightTRES, TRESBillingWeights",
+        "SlurmConfiguration/SlurmCustomSettings of the cluster: AccountingStorageTRES",
+    ),
+)
+def accounted_weights(resource: Resource) -> Iterator[Fault]:
+    name = "PriorityWeightTRES" if resource.type == PCS_CLUSTER else "TRESBillingWeights"
+    at, weights = applicable(_known_settings(resource).get(name))
+    cluster = resource if resource.type == PCS_CLUSTER else target_of(resource.get("ClusterId"), PCS_CLUSTER)
+    if cluster is None:
+        raise resource.get("ClusterId").undecidable("the settings of this cluster are not in the template")
+    settings = {one: value for one, (_, value) in _known_settings(cluster).items()}
+    yield from faults_of(WEIGHTS, check_weights(name, weights, settings), at)
+
+
+@template_rule(
+    DEVICES,
+    severity=Severity.WARNING,
+    cause="a job may see all GPUs and MIG slices of its nodes, also those of other jobs",
+    fix="set ConstrainDevices to yes in CgroupCustomSettings of the cluster",
+    url="https://docs.aws.amazon.com/pcs/latest/userguide/cgroup-custom-settings.html",
+    on=(PCS_CLUSTER,),
+    looks_at=(
+        "SlurmConfiguration/CgroupCustomSettings: ConstrainDevices",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/UserData: MIG_PARTITION, nvidia-smi mig -cgi",
+    ),
+)
+def constrained_devices(resource: Resource) -> Iterator[Fault]:
+    settings = {name: value for level, _, name, value in settings_of(resource) if level is SettingsLevel.CGROUP}
+    given = settings.get("ConstrainDevices")
+    if given is not None and "${" in given:
+        raise resource.get("SlurmConfiguration", "CgroupCustomSettings").undecidable("the value is not known")
+    splits = given is None and any(_splits(one) for one in _groups_of(resource))
+    if given is None and not splits:
+        raise NotApplicable
+    at = resource.get("SlurmConfiguration", "CgroupCustomSettings")
+    yield from faults_of(DEVICES, check_devices(settings, splits_gpus=splits), at if at.exists else resource)
+
+
+def _groups_of(cluster: Resource) -> Iterator[Resource]:
+    return (one for one in cluster.case.resources(PCS_NODE_GROUP) if cluster.is_target_of(one.get("ClusterId")))
+
+
+def _splits(group: Resource) -> bool:
+    try:
+        return kind_and_mig_of(group)[1] is not None
+    except NotApplicable:
+        return False
