@@ -36,7 +36,8 @@ WEIGHTS = define_rule(
 DEVICES = define_rule(
     "GPU-PCS-043",
     "a job sees the GPUs and MIG slices that it was given, and no others",
-    source='cgroup.conf(5), ConstrainDevices; AWS PCS user guide, "Configuring custom cgroup settings in AWS PCS"',
+    source='AWS PCS user guide, "Configuring Multi-Instance GPU (MIG) in AWS PCS", Limitations: AWS PCS does not '
+    'constrain device access through cgroups; "Configuring custom cgroup settings in AWS PCS"; cgroup.conf(5)',
 )
 
 # src/common/read_config.c: MAX_BATCH_SCRIPT_SIZE and MAX_MAX_SUBMIT_LINE_SIZE, as slurmctld prints them.
@@ -181,19 +182,17 @@ def check_weights(setting: str, weights: str, cluster_settings: Mapping[str, str
 
 
 @check
-def check_devices(cgroup_settings: Mapping[str, str], *, splits_gpus: bool = False) -> Iterator[Finding]:
+def check_devices(cgroup_settings: Mapping[str, str], *, has_gres: bool = False) -> Iterator[Finding]:
     """Find nodes on which a job sees the GPUs of other jobs.
 
     Args:
         cgroup_settings: Custom settings of `cgroup.conf`.
-        splits_gpus: Whether nodes of the cluster have MIG slices.
+        has_gres: Whether nodes of the cluster are known to have MIG slices or other GRES.
     """
     value = cgroup_settings.get("ConstrainDevices")
-    if (value is None and splits_gpus) or (value is not None and value.lower() != "yes"):
+    if (value is None and has_gres) or (value is not None and value.lower() != "yes"):
         yield DEVICES.finding(
-            cause="a job sees all GPUs and MIG slices of its nodes, also those of other jobs"
-            if value is not None
-            else "no page of the user guide says that AWS PCS limits a job to its MIG slices by itself",
+            cause="a job can use all GPUs and MIG slices of its nodes, also those of other jobs",
             got="no ConstrainDevices" if value is None else f"ConstrainDevices={value}",
             allowed="ConstrainDevices=yes",
             fix="set ConstrainDevices to yes in CgroupCustomSettings of the cluster",

@@ -19,6 +19,7 @@ from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import PCS_CLUSTER, PCS_NODE_GROUP
 from cdk_gpu_clusters.template_rules.lookups.pcs import (
     PCS_QUEUE,
+    gres_of,
     kind_and_mig_of,
     level_of,
     settings_of,
@@ -121,12 +122,13 @@ def accounted_weights(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     DEVICES,
     severity=Severity.WARNING,
-    cause="a job may see all GPUs and MIG slices of its nodes, also those of other jobs",
+    cause="a job can use all GPUs and MIG slices of its nodes, also those of other jobs",
     fix="set ConstrainDevices to yes in CgroupCustomSettings of the cluster",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/cgroup-custom-settings.html",
     on=(PCS_CLUSTER,),
     looks_at=(
         "SlurmConfiguration/CgroupCustomSettings: ConstrainDevices",
+        "SlurmConfiguration/SlurmCustomSettings of the node groups: Gres",
         "AWS::EC2::LaunchTemplate/LaunchTemplateData/UserData: MIG_PARTITION, nvidia-smi mig -cgi",
     ),
 )
@@ -135,18 +137,20 @@ def constrained_devices(resource: Resource) -> Iterator[Fault]:
     given = settings.get("ConstrainDevices")
     if given is not None and "${" in given:
         raise resource.get("SlurmConfiguration", "CgroupCustomSettings").undecidable("the value is not known")
-    splits = given is None and any(_splits(one) for one in _groups_of(resource))
-    if given is None and not splits:
+    has_gres = given is None and any(map(_has_gres, _groups_of(resource)))
+    if given is None and not has_gres:
         raise NotApplicable
     at = resource.get("SlurmConfiguration", "CgroupCustomSettings")
-    yield from faults_of(DEVICES, check_devices(settings, splits_gpus=splits), at if at.exists else resource)
+    yield from faults_of(DEVICES, check_devices(settings, has_gres=has_gres), at if at.exists else resource)
 
 
 def _groups_of(cluster: Resource) -> Iterator[Resource]:
     return (one for one in cluster.case.resources(PCS_NODE_GROUP) if cluster.is_target_of(one.get("ClusterId")))
 
 
-def _splits(group: Resource) -> bool:
+def _has_gres(group: Resource) -> bool:
+    if gres_of(group) is not None:
+        return True
     try:
         return kind_and_mig_of(group)[1] is not None
     except NotApplicable:
