@@ -25,8 +25,8 @@ CLUSTER_SETTINGS: Mapping[str, str] = {
     # job whose node was terminated by its boot checks wait for another one.
     "SchedulerParameters": "nohold_on_prolog_fail,requeue_on_resume_failure",
 }
-#: Settings of `cgroup.conf`. AWS PCS does not limit a job to its devices by itself: without this, a job can use all GPUs
-#: and MIG slices of its nodes (AWS PCS user guide, "Configuring Multi-Instance GPU (MIG) in AWS PCS", Limitations;
+#: Settings of `cgroup.conf`. AWS PCS does not limit a job to its devices by itself: without this, a job can use all
+#: GPUs and MIG slices of its nodes (AWS PCS user guide, "Configuring Multi-Instance GPU (MIG) in AWS PCS", Limitations;
 #: cgroup.conf(5), ConstrainDevices). Devices that are no GRES, such as those of EFA, stay open to every job.
 CGROUP_SETTINGS: Mapping[str, str] = {"ConstrainDevices": "yes"}
 

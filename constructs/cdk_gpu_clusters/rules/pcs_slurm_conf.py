@@ -31,7 +31,7 @@ WEIGHTS = define_rule(
     "GPU-PCS-042",
     "a weight of GPUs names a resource that AccountingStorageTRES has",
     source=f'{_SLURM}, src/common/slurm_protocol_api.c: "is not a configured TRES type"; seen with slurmctld 24.11.5 '
-    "and 26.05.5. No page of the user guide says whether AWS PCS sets AccountingStorageTRES itself",
+    "and 26.05.5. No page of the user guide shows whether AWS PCS sets AccountingStorageTRES itself",
 )
 DEVICES = define_rule(
     "GPU-PCS-043",
@@ -77,7 +77,7 @@ def _ends(name: str, settings: Mapping[str, str], allowed: str, *, beside: str =
         cause="Slurm's controller ends when it starts with this setting: AWS PCS cannot create or update the cluster",
         got=got,
         allowed=allowed,
-        path=name,
+        path=name if name in settings else beside,
     )
 
 

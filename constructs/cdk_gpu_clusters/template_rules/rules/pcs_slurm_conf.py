@@ -54,14 +54,11 @@ def _known_settings(resource: Resource) -> dict[str, tuple[Value, str]]:
     Raises:
         Undecidable: If only a deployment knows one of them.
     """
-    found = {}
-    for level, item, name, value in settings_of(resource):
-        if level is not level_of(resource) or name not in (*_COMBINED, "TRESBillingWeights"):
-            continue
-        if "${" in value:
-            raise item.undecidable("the value of this setting is known at deployment only")
-        found[name] = (item, value)
-    return found
+    return {
+        name: (item, item.get("ParameterValue").text() or "")
+        for level, item, name, _ in settings_of(resource)
+        if level is level_of(resource) and name in (*_COMBINED, "TRESBillingWeights")
+    }
 
 
 def _cluster_findings(cluster: Resource) -> list[tuple[Value, list[Finding]]]:
@@ -133,10 +130,12 @@ def accounted_weights(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def constrained_devices(resource: Resource) -> Iterator[Fault]:
-    settings = {name: value for level, _, name, value in settings_of(resource) if level is SettingsLevel.CGROUP}
+    settings = {
+        name: item.get("ParameterValue").text() or ""
+        for level, item, name, _ in settings_of(resource)
+        if level is SettingsLevel.CGROUP and name == "ConstrainDevices"
+    }
     given = settings.get("ConstrainDevices")
-    if given is not None and "${" in given:
-        raise resource.get("SlurmConfiguration", "CgroupCustomSettings").undecidable("the value is not known")
     has_gres = given is None and any(map(_has_gres, _groups_of(resource)))
     if given is None and not has_gres:
         raise NotApplicable
