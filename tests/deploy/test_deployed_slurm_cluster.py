@@ -169,11 +169,7 @@ def test_a_slurm_cluster_lives_through_edits_and_its_block_and_leaves_only_what_
     account.move_clock("2026-12-15T11:15Z")
     assert slurm.nodes("trainers") == [], "the group is empty before the block ends"
     executions = account.history()["executions"]
-    failed = [one for one in executions if one["status"] != "SUCCEEDED"]
-    assert {(one["error"], one["cause"].rpartition(" ")[2]) for one in failed} <= {
-        ("Pcs.ConflictException", "UPDATING")
-    }
-    assert executions[-1]["status"] == "SUCCEEDED", "a run fails only while AWS PCS updates the cluster"
+    assert {one["status"] for one in executions} == {"SUCCEEDED"}, "no run fails while AWS PCS updates the cluster"
 
     third, other = made(ANOTHER_IMAGE, ANOTHER_TYPE)
     assert ("AWS::PCS::ComputeNodeGroup", "replaced") in told(second, third)

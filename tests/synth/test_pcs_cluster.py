@@ -81,7 +81,9 @@ def test_slurm_knows_the_prolog_and_the_epilog_of_the_nodes(site: Site) -> None:
     assert said == dict(cluster.slurm_settings)
     assert said["Prolog"] == "/opt/prolog.sh", "the user has the last word"
     assert said["Epilog"] == "/etc/gpu-cluster/epilog.d/*"
-    assert said["SchedulerParameters"] == "nohold_on_prolog_fail,requeue_on_resume_failure,bf_continue"
+    assert said["SchedulerParameters"] == (
+        "nohold_on_prolog_fail,requeue_on_resume_failure,enable_expedited_requeue,requeue_delay=5,bf_continue"
+    )
 
 
 def test_what_slurm_offers_is_switched_on(site: Site) -> None:
@@ -110,7 +112,16 @@ def test_what_is_off_is_said_too(site: Site) -> None:
     slurm_cluster(site, accounting=False)
     found = slurm_of(site.resources())
     assert (found["Accounting"], found["SlurmRest"]) == ({"Mode": "NONE"}, {"Mode": "NONE"})
-    assert not {"SlurmdbdCustomSettings", "CgroupCustomSettings"} & found.keys(), "PCS refuses empty lists"
+    assert "SlurmdbdCustomSettings" not in found, "PCS refuses empty lists"
+
+
+def test_jobs_see_their_own_gpus_unless_the_user_opens_all(site: Site, make_site: SiteFactory) -> None:
+    slurm_cluster(site, cgroup_settings={"ConstrainCores": "yes"})
+    said = settings(slurm_of(site.resources())["CgroupCustomSettings"])
+    assert said == {"ConstrainDevices": "yes", "ConstrainCores": "yes"}
+    other = make_site()
+    slurm_cluster(other, cgroup_settings={"ConstrainDevices": "no"})
+    assert settings(slurm_of(other.resources())["CgroupCustomSettings"]) == {"ConstrainDevices": "no"}
 
 
 def deliveries(resources: Resources) -> set[str]:

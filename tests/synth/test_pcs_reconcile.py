@@ -11,8 +11,10 @@ import botocore.session
 import pytest
 
 from cdk_gpu_clusters import Capacity
+from gpu_clusters_emulator.alarms import evaluated
 from gpu_clusters_emulator.clock import format_time
-from gpu_clusters_emulator.jsonata_states import Failed, run_state
+from gpu_clusters_emulator.jsonata_states import Failed, caught, run_state
+from gpu_clusters_emulator.state_machines import StateError
 from slurm_clusters import CLUSTER_ID, slurm_nodes
 from stack_fixtures import Resources, Site, SiteFactory, of_type, only
 
@@ -33,6 +35,9 @@ class Group:
     least: int
     most: int
     status: str = "ACTIVE"
+    cluster: str = "ACTIVE"
+    becomes: str = "ACTIVE"  # the status of the group, once a change was refused
+    refuses: bool = False
     reports: list[int] = field(default_factory=list)
     updates: list[tuple[int, int]] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
@@ -47,7 +52,14 @@ class Group:
         sizes = {"MinInstanceCount": self.least, "MaxInstanceCount": self.most}
         return {"ComputeNodeGroup": {"Status": self.status, "ScalingConfiguration": sizes}}
 
+    def getCluster(self, ClusterIdentifier: str) -> Any:  # noqa: N802, N803
+        assert ClusterIdentifier == CLUSTER_ID
+        return {"Cluster": {"Status": self.cluster}}
+
     def updateComputeNodeGroup(self, ScalingConfiguration: dict[str, int], **_: str) -> Any:  # noqa: N802, N803
+        if self.refuses or self.cluster != "ACTIVE":  # botocore, pcs: ConflictException
+            self.status = self.becomes
+            raise StateError("Pcs.ConflictException", "another change is under way")
         self.least, self.most = ScalingConfiguration["MinInstanceCount"], ScalingConfiguration["MaxInstanceCount"]
         self.updates.append((self.least, self.most))
         self.status = "ACTIVE"
@@ -88,10 +100,16 @@ def run(machine: dict[str, Any], group: Group, now: datetime) -> bool:
     name, variables = machine["StartAt"], dict[str, Any]()
     context = {"State": {"EnteredTime": format_time(now)}}
     while name is not None:
+        state = machine["States"][name]
         try:
-            name, data = run_state(machine["States"][name], data, context, variables, group.call)
+            name, data = run_state(state, data, context, variables, group.call)
         except Failed:
             return False
+        except StateError as error:
+            found = caught(state, error.name, error.cause, data, variables)
+            if found is None:
+                return False
+            name, data = found
     return True
 
 
@@ -185,6 +203,53 @@ def test_an_update_under_way_is_left_alone_and_one_that_failed_is_tried_again(si
     assert group.updates == [(4, 4)]
     group.status = "UPDATE_FAILED"
     assert not run(machine, group, INSIDE), "the alarm on runs is raised"
+
+
+@pytest.mark.parametrize("status", ["CREATING", "UPDATING", "RESUMING"])
+@pytest.mark.parametrize("now", [INSIDE, DRAINING], ids=["size", "drain"])
+def test_a_change_of_the_cluster_or_of_another_run_is_left_to_the_next_run(
+    site: Site, now: datetime, status: str
+) -> None:
+    machine, group = made(site, BLOCK)
+    group.least = 0 if now is INSIDE else 4
+    before = group.least
+    group.cluster = status
+    assert run(machine, group, now), "the cluster is being changed: no alarm"
+    group.cluster, group.refuses, group.becomes = "ACTIVE", True, "UPDATING"
+    assert run(machine, group, now), "another run came first: no alarm"
+    assert (group.least, group.updates) == (before, [])
+    group.refuses, group.status = False, "ACTIVE"
+    assert run(machine, group, now)
+    assert group.updates == [(4 - before, 4)]
+
+
+@pytest.mark.parametrize("cluster", ["ACTIVE", "UPDATE_FAILED", "SUSPENDED"])
+def test_a_refusal_that_does_not_end_by_itself_fails_the_run(site: Site, cluster: str) -> None:
+    machine, group = made(site, BLOCK)
+    group.least, group.refuses, group.cluster = 0, True, cluster
+    assert not run(machine, group, INSIDE)
+
+
+@pytest.mark.parametrize(("cluster", "state"), [("UPDATING", "OK"), ("SUSPENDED", "ALARM")])
+def test_the_alarm_on_runs_is_silent_while_a_cluster_is_updated_and_rings_if_it_stays_out_of_use(
+    site: Site, cluster: str, state: str
+) -> None:
+    """An hour of runs, each five minutes after the other one, and the alarm as CloudWatch computes it."""
+    machine, group = made(site, BLOCK)
+    alarm = next(
+        one["Properties"]
+        for name, one in of_type(site.resources(), "AWS::CloudWatch::Alarm").items()
+        if "NotReconciled" in name
+    )
+    group.least, group.cluster = 0, cluster
+    moments = [INSIDE + timedelta(minutes=minute) for minute in range(0, 60, 5)]
+    succeeded = [now for now in moments if run(machine, group, now)]
+
+    def values(metric: dict[str, Any], since: datetime, until: datetime) -> list[float]:
+        assert metric["MetricName"] == "ExecutionsSucceeded"
+        return [1.0 for one in succeeded if since < one <= until]
+
+    assert evaluated(alarm, values, moments[-1]) == state
 
 
 @pytest.mark.parametrize("size", [{"node_count": 4}, ELASTIC])

@@ -144,9 +144,27 @@ def gres_attributes() -> tuple[str, ...]:
     return tuple(read_json(_FILE)["gres_attributes"]["names"])
 
 
+@cache
+def scheduler_parameters(slurm_version: str) -> tuple[str, ...]:
+    """The words of `SchedulerParameters` that PCS sets itself.
+
+    Args:
+        slurm_version: Such as `25.11`.
+
+    Example:
+        >>> scheduler_parameters("25.05")
+        ('requeue_on_resume_failure',)
+    """
+    rows: list[dict[str, str]] = read_json(_FILE)["scheduler_parameters"]
+    own = version_of_slurm(slurm_version)
+    return tuple(row["word"] for row in rows if version_of_slurm(row["since"]) <= own)
+
+
 def _source(row: Mapping[str, Any]) -> str:
     return str(read_json(_FILE)["sources"][row["source"]])
 
 
 #: Version of Slurm of a new cluster; the data file says why.
 DEFAULT_SLURM_VERSION: str = read_json(_FILE)["default_version"]["version"]
+#: About how long PCS waits for a node to join Slurm, from its launch; then it replaces the node.
+JOIN_SECONDS: int = read_json(_FILE)["join"]["seconds"]

@@ -148,7 +148,8 @@ class NodeUserData(ClusterConstruct):
         self.node_asset: NodeAsset = asset
         check_stores(self, plan, options.get("mounts") or {})
         text = _with_certificate(self.text, node_config)
-        report(self, check_user_data(text, not_secret=options.get("not_secret", ())))
+        added = profile.added_user_data_bytes if profile.joins_slurm else 0
+        report(self, check_user_data(text, added_bytes=added, not_secret=options.get("not_secret", ())))
         self.node_asset.read_policy.attach_to_role(role)
         allow_node(self, role, log_group=self.log_group, evidence=evidence)
 

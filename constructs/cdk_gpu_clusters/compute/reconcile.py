@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -88,6 +88,9 @@ class GroupCalls:
         count: The task that describes the nodes, of a service without a metric of them; None where there is one.
         ready: How many nodes it found in service.
         allowed: What the state machine may call, as statements of a policy.
+        conflict: The error of a change while another one is under way; None where the service has no such error.
+        under_way: The tasks that look for that change, by what they look at, each with an expression that is true if it
+            ends by itself: then a later run changes the group. A run fails if there is no such change.
     """
 
     look: Task
@@ -100,6 +103,8 @@ class GroupCalls:
     allowed: Sequence[Mapping[str, Any]]
     count: Task | None = None
     ready: str = "0"
+    conflict: str | None = None
+    under_way: Mapping[str, tuple[Task, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +188,8 @@ class Reconcile:
                 },
                 "Decide": self._decide(),
                 **self._inside(),
-                "Drain": _task(self.calls.drain),
+                "Drain": self._changing(_task(self.calls.drain)),
+                **self._conflict_states(),
                 "Done": {"Type": "Succeed"},
             },
         }
@@ -237,7 +243,7 @@ class Reconcile:
         choices = [_when(differs, "Size")]
         states: dict[str, Any] = {
             "IsSized": {"Type": "Choice", "Choices": choices, "Default": self._end},
-            "Size": _task(size, next_state=self._end if self.block_group else None),
+            "Size": self._changing(_task(size, next_state=self._end if self.block_group else None)),
         }
         if self.calls.reports_issues:
             choices.append(_when("$seen.short", "Short"))
@@ -255,6 +261,28 @@ class Reconcile:
         if self.block_group or self.calls.count is not None:
             states["Fill"] = {"Type": "Choice", "Choices": self._filling(), "Default": "IsSized"}
         return states
+
+    def _changing(self, task: dict[str, Any]) -> dict[str, Any]:
+        """A task that changes the group; after its retries, a conflict is looked into."""
+        if self.calls.conflict is None:
+            return task
+        first = f"LookAt{next(iter(self.calls.under_way))}"
+        return {**task, "Catch": [{"ErrorEquals": [self.calls.conflict], "Output": {}, "Next": first}]}
+
+    def _conflict_states(self) -> dict[str, Any]:
+        """A change that the service refuses while another one is under way is left to the next run."""
+        states: dict[str, Any] = {}
+        names = [*self.calls.under_way]
+        for name, following in zip(names, [*names[1:], ""], strict=True):
+            task, is_under_way = self.calls.under_way[name]
+            look = {**_task(task, next_state=f"Is{name}Changing"), "Assign": {"waits": f"{{% {is_under_way} %}}"}}
+            otherwise = f"LookAt{following}" if following else "Refused"
+            states |= {
+                f"LookAt{name}": look,
+                f"Is{name}Changing": {"Type": "Choice", "Choices": [_when("$waits", "Done")], "Default": otherwise},
+            }
+        cause = "The service refuses the change, and no other one is under way"
+        return {**states, "Refused": {"Type": "Fail", "Error": "Refused", "Cause": cause}} if states else {}
 
     def _alarm_states(self) -> dict[str, Any]:
         look = {

@@ -52,6 +52,7 @@ from cdk_gpu_clusters.rules.interfaces import (
 )
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.mig import MigPlan, check_mig_driver, check_mig_with_efa, plan_mig
+from cdk_gpu_clusters.rules.pcs import check_join_time
 from cdk_gpu_clusters.rules.placement import (
     ONE_PLACEMENT,
     GroupOrigin,
@@ -430,6 +431,7 @@ def _strategy(plan: FleetPlan) -> PlacementStrategy | None:
 def _check_timeouts(plan: FleetPlan) -> list[Finding]:
     return [
         *check_timeout("ready_timeout", plan.ready_timeout_seconds),
+        *(check_join_time(plan.ready_timeout_seconds) if plan.request.profile.joins_slurm else []),
         *check_timeout("drain_timeout", plan.drain_timeout_seconds),
     ]
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem
 from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
+from cdk_gpu_clusters.node.user_data import ADDED_BY_PCS_BYTES
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
@@ -62,7 +63,7 @@ class OrchestratorProfile:
         takes_spot: Whether the launch template asks for spot instances; elsewhere the service does.
         takes_instance_type: Whether the launch template always names the instance type; elsewhere it does so only for
             a Capacity Block.
-        added_user_data_bytes: What the orchestrator adds to the user data if it chooses the image.
+        added_user_data_bytes: What the orchestrator adds to the user data: EKS if it chooses the image, PCS always.
         has_node_config: Whether nodeadm sets the node up, with its local disks.
         root_volume_gib: Size of the root volume if nothing else is requested.
     """
@@ -133,13 +134,13 @@ EKS_SELF_MANAGED = OrchestratorProfile(
     image=ImageChoice.REQUEST,
     has_node_config=True,
 )
-# PCS adds parts of its own to the user data. How long they are is not published.
 PCS = OrchestratorProfile(
     orchestrator=Orchestrator.PCS,
     agent="pcs",
     image=ImageChoice.LIBRARY,
     group=GroupKind.COMPUTE_NODE_GROUP,
     image_purpose=ImagePurpose.PCS,
+    added_user_data_bytes=ADDED_BY_PCS_BYTES,
     takes_subnet=True,
     takes_spot=False,
     takes_instance_type=False,

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from enum import Enum
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue.pcs import custom_settings, size_limits
+from cdk_gpu_clusters.catalogue.pcs import JOIN_SECONDS, custom_settings, size_limits
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.gres import check_gres
 from cdk_gpu_clusters.rules.mig import MigPlan
@@ -18,6 +18,7 @@ from cdk_gpu_clusters.rules.pcs_gres import (
     check_gres_records,
     check_sockets,
 )
+from cdk_gpu_clusters.rules.pcs_slurm_conf import check_controller_starts, check_devices, check_weights
 from cdk_gpu_clusters.rules.pcs_versions import check_feature, check_since, check_slurm_version
 from cdk_gpu_clusters.rules.zones import read_zone
 
@@ -69,6 +70,12 @@ METRICS = define_rule(
     "GPU-PCS-037",
     "metrics of Slurm are reached over the HTTP endpoint of the controller",
     source=f'{_GUIDE}, "Slurm metrics in AWS PCS"',
+)
+JOIN = define_rule(
+    "GPU-PCS-038",
+    "the boot of a PCS node fits into the time in which it must join Slurm",
+    source=f'{_GUIDE}, "Troubleshoot compute node bootstrap and registration problems in AWS PCS", ResumeTimeout '
+    'reached, and "Best practices for node lifecycle actions in AWS PCS": approximately 30 minutes, by the catalogue',
 )
 
 
@@ -158,6 +165,8 @@ def check_pcs_cluster(
         *check_slurm_settings(slurm_settings or {}, slurm_version=slurm_version, level=SettingsLevel.CLUSTER),
         *check_slurm_settings(slurmdbd_settings or {}, slurm_version=slurm_version, level=SettingsLevel.SLURMDBD),
         *check_slurm_settings(cgroup_settings or {}, slurm_version=slurm_version, level=SettingsLevel.CGROUP),
+        *check_controller_starts(slurm_settings or {}, accounting=accounting),
+        *check_devices(cgroup_settings or {}),
     ]
 
 
@@ -206,7 +215,11 @@ def check_compute_node_group(
 
 
 def check_queue(
-    *, name: str | None = None, slurm_version: str | None = None, slurm_settings: Mapping[str, str] | None = None
+    *,
+    name: str | None = None,
+    slurm_version: str | None = None,
+    slurm_settings: Mapping[str, str] | None = None,
+    cluster_settings: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """Find everything that is wrong with a queue; None is not known, or left to PCS.
 
@@ -214,10 +227,13 @@ def check_queue(
         name: Its name.
         slurm_version: Version of Slurm of the cluster.
         slurm_settings: Custom settings of the partition in `slurm.conf`.
+        cluster_settings: Those of the cluster.
     """
+    weights = (slurm_settings or {}).get("TRESBillingWeights", "")
     return [
         *([] if name is None else check_pcs_name(name, SettingsLevel.QUEUE)),
         *check_slurm_settings(slurm_settings or {}, slurm_version=slurm_version, level=SettingsLevel.QUEUE),
+        *([] if cluster_settings is None else check_weights("TRESBillingWeights", weights, cluster_settings)),
     ]
 
 
@@ -309,6 +325,25 @@ def check_times(
         if value is None or 1 <= value <= most or (also and value == -1):
             continue
         yield TIMES.finding(cause="PCS takes no such time", got=str(value), allowed=f"{also}1 to {most}", path=path)
+
+
+@check
+def check_join_time(ready_timeout_seconds: int) -> Iterator[Finding]:
+    """Find a time for the boot that PCS does not wait for; it launches another node instead, which boots as long.
+
+    Args:
+        ready_timeout_seconds: How long the boot of a node may take.
+    """
+    if ready_timeout_seconds > JOIN_SECONDS:
+        yield JOIN.finding(
+            cause="AWS PCS marks a node as down that has not joined Slurm by then, terminates it and launches another "
+            "one: a boot that needs longer never ends",
+            got=f"{ready_timeout_seconds} seconds",
+            allowed=f"at most {JOIN_SECONDS} seconds, the launch of the instance included",
+            fix="shorten ready_timeout; put long installations and container images into an image of your own, or on a "
+            "shared file system",
+            path="ready_timeout",
+        )
 
 
 #: Market types under which PCS takes the id of one reservation.

@@ -45,7 +45,7 @@ def plan_slurm(spec: ClusterSpec) -> SlurmPlan | None:
         accounting=None if existing else pcs.accounting.enabled,
         rest_api=pcs.rest_api,
         metrics=pcs.metrics,
-        slurm_settings={} if existing else cluster_settings(pcs.slurm_settings),
+        slurm_settings={} if existing else cluster_settings(pcs.slurm_settings, slurm_version=version),
         queues=tuple(_queues(spec)),
         login=_login(spec) if pcs.login.nodes else None,
         unknown=unknown,

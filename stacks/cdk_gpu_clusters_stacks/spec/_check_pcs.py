@@ -8,7 +8,7 @@ from dataclasses import replace
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
-from cdk_gpu_clusters.node.slurm_settings import CLUSTER_SETTINGS
+from cdk_gpu_clusters.node.slurm_settings import CLUSTER_SETTINGS, cluster_settings
 from cdk_gpu_clusters.node.users import check_directory
 from cdk_gpu_clusters.rules.pcs import check_pcs_cluster, check_queue
 from cdk_gpu_clusters.rules.pcs_programs import check_imported_settings
@@ -89,7 +89,7 @@ def _check_new(spec: PcsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) 
         purge_after_days=spec.accounting.keep_days,
         rest_api=spec.rest_api,
         scale_down_idle_seconds=None if minutes is None else minutes * 60,
-        slurm_settings=spec.slurm_settings,
+        slurm_settings=cluster_settings(spec.slurm_settings, slurm_version=version),
     )
     if spec.metrics:
         findings += check_feature("metrics", version, path="metrics")
@@ -210,7 +210,13 @@ def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
             yield from faults_at(("pcs", "node_settings", name), [_no_fleet(name, fleets)], at_key=True)
     for name, queue in spec.queues.items():
         key = ("pcs", "queues", name)
-        for finding in check_queue(name=name, slurm_version=version, slurm_settings=queue.slurm_settings):
+        findings = check_queue(
+            name=name,
+            slurm_version=version,
+            slurm_settings=queue.slurm_settings,
+            cluster_settings=None if spec.existing else cluster_settings(spec.slurm_settings),
+        )
+        for finding in findings:
             inner = () if finding.path == "name" else ("slurm_settings",)
             yield from faults_at((*key, *inner), [replace(finding, path="")], at_key=not inner)
         for index, fleet in enumerate(queue.fleets):
@@ -218,8 +224,8 @@ def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
                 yield from faults_at((*key, "fleets", index), [_no_fleet(fleet, fleets)])
     queued = {fleet for queue in spec.queues.values() for fleet in queue.fleets}
     for name, place in fleets.items():
-        findings = _about_queue_of(name, version) if not spec.queues else [] if name in queued else [_unqueued(name)]
-        yield from faults_at(place, findings, at_key=True)
+        about = _about_queue_of(name, version) if not spec.queues else [] if name in queued else [_unqueued(name)]
+        yield from faults_at(place, about, at_key=True)
 
 
 def _no_fleet(name: str, fleets: Iterable[str]) -> Finding:

@@ -22,8 +22,8 @@ from cdk_gpu_clusters.fleet.compute_node_group import (
     plan_compute_node_group,
 )
 from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
-from cdk_gpu_clusters.fleet.plan import plan_fleet
-from cdk_gpu_clusters.fleet.profile import EC2, PCS
+from cdk_gpu_clusters.fleet.plan import Topic, plan_fleet
+from cdk_gpu_clusters.fleet.profile import EC2, PCS, OrchestratorProfile
 from cdk_gpu_clusters.fleet.request import FleetRequest
 from cdk_gpu_clusters.node.lifecycle_scripts import LifecycleScript, LifecycleStage, OnError
 from cdk_gpu_clusters.node.user_data import node_environment
@@ -34,6 +34,16 @@ from cdk_gpu_clusters.rules.pcs import SettingsLevel, check_pcs_name
 TRAINERS = FleetRequest(name="trainers", instance_type="p5.48xlarge", profile=PCS, minimum=2, maximum=2)
 ENDS = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
 BLOCK = CapacityTerms(kind=CapacityKind.CAPACITY_BLOCK, reservation_id="cr-0123456789abcdef0", ends_at=ENDS)
+
+
+@pytest.mark.parametrize("profile", [PCS, EC2])
+def test_only_pcs_limits_a_boot_to_half_an_hour(profile: OrchestratorProfile) -> None:
+    """The default fits, and its checks end minutes before PCS gives up, so that a failed boot is reported."""
+    usual = replace(TRAINERS, profile=profile)
+    assert plan_fleet(usual).about(Topic.TIMEOUTS) == []
+    assert plan_fleet(usual).boot_deadline_seconds == 1500
+    longer = plan_fleet(replace(usual, ready_timeout_seconds=3600))
+    assert [one.id for one in longer.about(Topic.TIMEOUTS)] == (["GPU-PCS-038"] if profile is PCS else [])
 
 
 def group(fleet: FleetRequest = TRAINERS, **options: Any) -> ComputeNodeGroupPlan:

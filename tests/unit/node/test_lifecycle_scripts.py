@@ -111,6 +111,20 @@ def test_settings_of_the_user_come_last_and_lists_are_joined() -> None:
     assert cluster_settings()["SchedulerParameters"] == "nohold_on_prolog_fail,requeue_on_resume_failure"
 
 
+def test_the_words_that_aws_pcs_sets_itself_are_kept_for_each_version() -> None:
+    def words(version: str, own: str = "") -> set[str]:
+        own_settings = {"SchedulerParameters": own} if own else {}
+        return set(cluster_settings(own_settings, slurm_version=version)["SchedulerParameters"].split(","))
+
+    ours = {"nohold_on_prolog_fail", "requeue_on_resume_failure"}
+    assert words("25.05") == ours
+    assert words("26.05") == words("25.11") == ours | {"enable_expedited_requeue", "requeue_delay=5"}
+    # Slurm reads the first value of a name: that of the user is the only one.
+    assert words("26.05", "requeue_delay=30,bf_continue") == ours | {
+        "enable_expedited_requeue", "requeue_delay=30", "bf_continue"
+    }  # fmt: skip
+
+
 def test_every_node_has_a_prolog_and_an_epilog_that_can_be_run() -> None:
     files = {file.path: file for file in late_files()}
     for name in ("Prolog", "Epilog"):

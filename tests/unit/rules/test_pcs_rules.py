@@ -20,6 +20,7 @@ from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.pcs import (
     SettingsLevel,
     check_compute_node_group,
+    check_join_time,
     check_pcs_cluster,
     check_pcs_name,
     check_queue,
@@ -29,6 +30,7 @@ from cdk_gpu_clusters.rules.pcs import (
 )
 from cdk_gpu_clusters.rules.pcs_gres import check_gres_agreement, check_gres_records
 from cdk_gpu_clusters.rules.pcs_scripts import LifecycleScriptFacts, check_lifecycle_scripts
+from cdk_gpu_clusters.rules.pcs_slurm_conf import check_devices
 from cdk_gpu_clusters.rules.pcs_versions import check_feature, check_slurm_version
 
 API: Any = Session().get_service_model("pcs")
@@ -87,6 +89,13 @@ WRONG_CLUSTERS: list[tuple[str, dict[str, Any]]] = [
     ("GPU-PCS-027", {"subnet_count": 2}),
     ("GPU-PCS-027", {"zone": "us-east-1-dfw-2a"}),
     ("GPU-PCS-037", {"slurm_settings": {"MetricsType": "metrics/openmetrics"}}),
+    # Each of these was given to a real slurmctld: tests/slurm/test_slurm_conf.py.
+    ("GPU-PCS-040", {"slurm_settings": {"PreemptMode": "REQUEUE"}}),
+    ("GPU-PCS-040", {"slurm_settings": {"HealthCheckNodeState": "START_ONLY,IDLE"}}),
+    ("GPU-PCS-040", {"slurm_settings": {"AccountingStorageTRES": "gres/gpu"}, "accounting": False}),
+    ("GPU-PCS-041", {"slurm_settings": {"PrologFlags": "Alloc,NoHold"}}),
+    ("GPU-PCS-042", {"slurm_settings": {"PriorityWeightTRES": "GRES/gpu=1000"}}),
+    ("GPU-PCS-043", {"cgroup_settings": {"ConstrainDevices": "no"}}),
 ]
 
 
@@ -206,6 +215,29 @@ def test_every_listed_setting_is_taken_by_the_newest_version(level: SettingsLeve
     settings = dict.fromkeys(custom_settings()[level.value].names, "9")
     found = check_slurm_settings(settings, slurm_version="26.05", level=level)
     assert [one for one in found if one.id != "GPU-PCS-037"] == []
+
+
+@pytest.mark.parametrize(
+    ("cluster", "rule"),
+    [({}, "GPU-PCS-042"), ({"AccountingStorageTRES": "gres/gpu"}, None), (None, None)],
+)
+def test_a_queue_weighs_what_its_cluster_accounts_for(cluster: dict[str, str] | None, rule: str | None) -> None:
+    weights = {"TRESBillingWeights": "CPU=1.0,GRES/gpu=8"}
+    found = check_queue(slurm_settings=weights, cluster_settings=cluster)
+    assert ids(found) == ([] if rule is None else [rule])
+
+
+@pytest.mark.parametrize(("settings", "has_gres", "wrong"), [
+    ({}, False, False), ({}, True, True), ({"ConstrainDevices": "yes"}, True, False),
+    ({"ConstrainDevices": "no"}, False, True),
+])  # fmt: skip
+def test_jobs_are_limited_to_their_devices(settings: dict[str, str], *, has_gres: bool, wrong: bool) -> None:
+    assert ids(check_devices(settings, has_gres=has_gres)) == (["GPU-PCS-043"] if wrong else [])
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [(1800, False), (1801, True), (7200, True)])
+def test_a_boot_ends_before_pcs_replaces_the_node(seconds: int, *, wrong: bool) -> None:
+    assert ids(check_join_time(seconds)) == (["GPU-PCS-038"] if wrong else [])
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,10 @@ def section(said: str) -> str:
         ("accounting: { keep_days: 0 }", ["6:33 GPU-PCS-022"]),
         ("scale_down_idle_minutes: 30", []),
         ("slurm_settings: { SchedulerParameters: bf_continue }", []),
+        ("slurm_settings: { PrologFlags: X11 }", []),  # with those of the library
+        ("slurm_settings: { PrologFlags: NoHold }", ["6:39 GPU-PCS-040"]),
+        ("slurm_settings: { PreemptMode: REQUEUE, PreemptType: preempt/qos }", []),
+        ("slurm_settings: { PreemptType: preempt/qos }", ["6:39 GPU-PCS-040"]),
         ("login: { instance_type: m7i.xlarge }", []),
         ("login: { instance_type: g6.xlarge }", ["6:32 GPU-SPEC-047"]),
         ("login: { instance_type: m99.large }", ["6:32 GPU-INST-001"]),

@@ -79,7 +79,7 @@ IN_TWO_STACKS = {"GPU-LUS-024", "GPU-LUS-046", "GPU-MNT-011"}
 # Planted in examples of their own so far, which say nothing about the templates of `PcsCluster` and its node groups.
 OF_PCS = {
     *("GPU-EFA-022", "GPU-EFA-023", "GPU-EFA-024", "GPU-GRES-003", "GPU-GRES-005"),
-    *(f"GPU-PCS-{number:03}" for number in range(11, 38)),
+    *(f"GPU-PCS-{number:03}" for number in (*range(11, 38), *range(39, 44))),
 }
 
 
@@ -90,8 +90,8 @@ def test_a_rules_own_example_is_planted_only_for_what_no_construct_makes() -> No
 
 
 # Of an image in the template of a managed node group, of the GPU Operator's label, and of several types in a node group
-# of AWS PCS: no construct says any.
-UNSAID = {"GPU-EKS-015", "GPU-MIG-011", "GPU-PCS-035"}
+# and weights of GPUs in a cluster of AWS PCS: no construct says any.
+UNSAID = {"GPU-EKS-015", "GPU-MIG-011", "GPU-PCS-035", "GPU-PCS-042"}
 
 
 def test_rules_have_something_to_look_at() -> None:

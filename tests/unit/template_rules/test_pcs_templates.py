@@ -126,6 +126,48 @@ def test_slices_are_declared(command: str, configuration: dict[str, Any], outcom
     assert outcomes("GPU-PCS-032", Nodes=split(command), Group=made, Cluster=cluster()) == {outcome}
 
 
+def settings(**values: str) -> list[dict[str, str]]:
+    return [{"ParameterName": name, "ParameterValue": value} for name, value in values.items()]
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "configuration", "outcome"),
+    [
+        (None, DECLARED, Outcome.NOT_COMPLIANT),
+        ("yes", DECLARED, Outcome.COMPLIANT),
+        ("no", {}, Outcome.NOT_COMPLIANT),
+        (None, {}, Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_a_cluster_whose_nodes_have_gres_limits_jobs_to_their_devices(
+    cgroup: str | None, configuration: dict[str, Any], outcome: Outcome
+) -> None:
+    slurm = {} if cgroup is None else {"CgroupCustomSettings": settings(ConstrainDevices=cgroup)}
+    made = group(CustomLaunchTemplate=OF_TEMPLATE, SlurmConfiguration=configuration)
+    found = outcomes("GPU-PCS-043", Nodes=nodes(), Group=made, Cluster=cluster(SlurmConfiguration=slurm))
+    assert found == {outcome}
+
+
+@pytest.mark.parametrize(
+    ("resources", "outcome"),
+    [({}, Outcome.NOT_COMPLIANT), ({"AccountingStorageTRES": "gres/gpu"}, Outcome.COMPLIANT)],
+)
+def test_weights_of_a_queue_are_accounted_for_by_its_cluster(resources: dict[str, str], outcome: Outcome) -> None:
+    queue = resource(
+        "AWS::PCS::Queue", ClusterId={"Ref": "Cluster"},
+        SlurmConfiguration={"SlurmCustomSettings": settings(TRESBillingWeights="GRES/gpu=8")},
+    )  # fmt: skip
+    made = cluster(SlurmConfiguration={"SlurmCustomSettings": settings(**resources)})
+    found = verdicts("GPU-PCS-042", Cluster=made, Queue=queue)
+    assert {one.outcome for one in found if one.resource == "Queue"} == {outcome}
+
+
+def test_a_setting_of_the_deployment_is_not_judged() -> None:
+    slurm = {"SlurmCustomSettings": [{"ParameterName": "PreemptMode", "ParameterValue": {"Ref": "Mode"}}]}
+    found = verdicts("GPU-PCS-040", parameters={"Mode": {"Type": "String"}}, Cluster=cluster(SlurmConfiguration=slurm))
+    assert {one.outcome for one in found} == {Outcome.UNDECIDABLE}
+
+
 @pytest.mark.parametrize("kind", ["c8a.xlarge", "hpc7a.96xlarge"])
 def test_nodes_without_accelerators_have_no_slices(kind: str) -> None:
     """The catalogue knows accelerated types alone, and these rules have nothing to say about others."""

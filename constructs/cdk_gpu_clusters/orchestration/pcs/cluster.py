@@ -23,7 +23,7 @@ from cdk_gpu_clusters.compute.fleet_network import id_of
 from cdk_gpu_clusters.compute.node_records import encrypt_logs
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
-from cdk_gpu_clusters.node.slurm_settings import CLUSTER_SETTINGS, cluster_settings
+from cdk_gpu_clusters.node.slurm_settings import CGROUP_SETTINGS, CLUSTER_SETTINGS, cluster_settings
 from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster, PcsIdentity
 from cdk_gpu_clusters.orchestration.pcs.node_group import custom_settings
 from cdk_gpu_clusters.rules.pcs import ClusterSize, check_pcs_cluster
@@ -148,7 +148,8 @@ class PcsCluster(IPcsCluster):
             slurm_settings: Custom settings of `slurm.conf`, such as `{"AccountingStorageEnforce": "limits"}`; they win
                 over those that the node software needs.
             slurmdbd_settings: Custom settings of `slurmdbd.conf`; none if left out.
-            cgroup_settings: Custom settings of `cgroup.conf`; none if left out.
+            cgroup_settings: Custom settings of `cgroup.conf` beside `ConstrainDevices=yes`, by which a job sees its own
+                GPUs and MIG slices alone; they win over it.
             slurm_rest: Whether AWS runs slurmrestd, from Slurm 25.05 on.
             metrics: Whether the controller serves OpenMetrics on port 6817, from Slurm 25.11 on. Every member of the
                 security group reads them without a password.
@@ -158,14 +159,16 @@ class PcsCluster(IPcsCluster):
             log_encryption_key: Key of these logs; CloudWatch's own if left out.
 
         Raises:
-            ConfigError: GPU-PCS-016 to -022, -027, -037 and -063, all of them at once.
+            ConfigError: GPU-PCS-016 to -022, -027, -037, -040 to -043 and -063, all of them at once.
         """
         super().__init__(scope, construct_id)
         version = slurm_version or DEFAULT_SLURM_VERSION
         name = cluster_name or cdk.Names.unique_resource_name(self, max_length=40, separator="-")
         idle = None if scale_down_idle_time is None else math.ceil(scale_down_idle_time.to_seconds())
-        self.slurm_settings: Mapping[str, str] = _with_metrics(cluster_settings(slurm_settings), metrics=metrics)
         known = resolved_or_none(version)
+        merged = cluster_settings(slurm_settings, slurm_version=known)
+        self.slurm_settings: Mapping[str, str] = _with_metrics(merged, metrics=metrics)
+        cgroup = {**CGROUP_SETTINGS, **(cgroup_settings or {})}
         kinds = _log_types(log_types, known)
         report(
             self,
@@ -181,7 +184,7 @@ class PcsCluster(IPcsCluster):
                 scale_down_idle_seconds=idle,
                 slurm_settings=self.slurm_settings,
                 slurmdbd_settings=slurmdbd_settings,
-                cgroup_settings=cgroup_settings,
+                cgroup_settings=cgroup,
             )
             + (check_feature("metrics", known, path="metrics") if metrics else [])
             + _check_logs(kinds, known),
@@ -202,7 +205,7 @@ class PcsCluster(IPcsCluster):
             slurm_configuration=_slurm(
                 settings=self.slurm_settings,
                 slurmdbd=slurmdbd_settings or {},
-                cgroup=cgroup_settings or {},
+                cgroup=cgroup,
                 accounting={"mode": "STANDARD", "defaultPurgeTimeInDays": accounting_purge_days}
                 if accounting
                 else {"mode": "NONE"},

@@ -13,6 +13,9 @@ deployment nor the reconcile changes it. Elsewhere a run follows at the end of t
 refuses a queue whose node group is being updated, and an update of a cluster with such a group. Decision 24 has the
 same reasons for Amazon EKS.
 
+PCS refuses a change while the cluster or the group is being changed (ConflictException). A run then ends without an
+error, and the next one changes the group. A refusal without such a change fails the run, and the alarm rings.
+
 PCS has no metric of a node group. A run therefore counts the nodes that report themselves each minute.
 
 Sources: AWS PCS user guide, "Using Amazon EC2 Capacity Blocks for ML with AWS PCS", "Updating an AWS PCS compute node
@@ -23,6 +26,7 @@ guide, "Managing events with CloudFormation and Amazon EventBridge".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -36,6 +40,8 @@ from cdk_gpu_clusters.rules.capacity import CapacityWindow
 # The group is its ARN, as `Ref` and CloudFormation's events have it:
 # arn:aws:pcs:us-east-1:111122223333:cluster/pcs_abc/computenodegroup/pcs_def.
 _CLUSTER, _GROUP = 1, 3
+# What a cluster or a group leaves by itself, by the API model's ClusterStatus and ComputeNodeGroupStatus.
+_TRANSIENT = ["CREATING", "UPDATING", "DELETING", "SUSPENDING", "RESUMING"]
 # A record of a minute may take as long to become a metric.
 _SEEN_MINUTES = 5
 # "Minimum permissions for AWS PCS", UpdateComputeNodeGroup and Capacity Blocks: PCS asks for them in the caller's name.
@@ -76,6 +82,9 @@ def compute_node_group_calls(
         }
         return {"Resource": sdk_call(partition, "pcs", action), "Arguments": {**names, **arguments}}
 
+    def changes(what: str) -> str:
+        return f"$states.result.{what}.Status in {json.dumps(_TRANSIENT)}"
+
     def scale(least: Any, most: Any) -> Task:
         sizes = {"MinInstanceCount": least, "MaxInstanceCount": most}
         return call("updateComputeNodeGroup", "$group", ScalingConfiguration=sizes)
@@ -103,7 +112,17 @@ def compute_node_group_calls(
         allowed=_allowed(group_arns, role_arn, profile_arn, counts=plan.keeps_size),
         count=_count(partition, fleet) if plan.keeps_size else None,
         ready=_READY,
+        conflict="Pcs.ConflictException",
+        under_way={
+            "Cluster": (_cluster_call(partition), changes("Cluster")),
+            "Group": (call("getComputeNodeGroup", "$group"), changes("ComputeNodeGroup")),
+        },
     )
+
+
+def _cluster_call(partition: str) -> Task:
+    named = {"ClusterIdentifier": f"{{% $split($group, '/')[{_CLUSTER}] %}}"}
+    return {"Resource": sdk_call(partition, "pcs", "getCluster"), "Arguments": named}
 
 
 def sized_windows(plan: FleetPlan) -> Sequence[CapacityWindow]:
@@ -143,6 +162,7 @@ def _allowed(group_arns: str, role_arn: str, profile_arn: str, *, counts: bool) 
     looks = [*_LOOKS, *(["cloudwatch:GetMetricStatistics"] if counts else [])]
     return [
         allow([cluster_arn, group_arns], "pcs:GetComputeNodeGroup", "pcs:UpdateComputeNodeGroup"),
+        allow(cluster_arn, "pcs:GetCluster"),
         # Describing has no resource level, nor have metrics.
         allow("*", *looks),
         # Only what PCS does in its name: the machine itself launches nothing.

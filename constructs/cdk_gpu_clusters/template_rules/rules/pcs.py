@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, Severity
+from cdk_gpu_clusters.node.user_data import ADDED_BY_PCS_BYTES, USER_DATA_LIMIT_BYTES, check_user_data_size
 from cdk_gpu_clusters.rules.interfaces import PCS_DEVICE_INDEX, PCS_EFA_ONLY, PCS_SHARED_CARD, check_pcs_interfaces
 from cdk_gpu_clusters.rules.pcs import (
     CONTROLLER_SUBNET,
@@ -31,7 +32,7 @@ from cdk_gpu_clusters.template_rules.lookups.groups import (
     records_of,
     user_data_faults,
 )
-from cdk_gpu_clusters.template_rules.lookups.launches import layout_of, own_types_of, values_at
+from cdk_gpu_clusters.template_rules.lookups.launches import layout_of, own_types_of, user_data_of, values_at
 from cdk_gpu_clusters.template_rules.lookups.network import SUBNET, zone_in
 from cdk_gpu_clusters.template_rules.lookups.pcs import PCS_QUEUE, kind_and_mig_of, level_of, scripts_of
 from cdk_gpu_clusters.template_rules.rule import (
@@ -186,6 +187,28 @@ def role_name(resource: Resource) -> Iterator[Fault]:
 )
 def pcs_user_data(resource: Resource) -> Iterator[Fault]:
     return user_data_faults(launch_of_node_group(resource))
+
+
+@define_template_rule(
+    "GPU-PCS-039",
+    "the user data of PCS nodes leaves room for the part of AWS PCS",
+    source='AWS PCS guide, "Working with Amazon EC2 user data": it is merged with that of AWS PCS; '
+    "awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/assets/add-cng.yaml: the longest that is known to "
+    "work has 10,645 bytes",
+    severity=Severity.WARNING,
+    cause="EC2 refuses more than 16,384 bytes with the part of AWS PCS, whose length is not published",
+    fix="keep long scripts in S3, and fetch them in a short one or in a lifecycle script",
+    url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_ec2-user-data.html",
+    on=(PCS_NODE_GROUP,),
+    looks_at=("AWS::EC2::LaunchTemplate/LaunchTemplateData/UserData",),
+)
+def room_in_user_data(resource: Resource) -> Iterator[Fault]:
+    data = user_data_of(launch_of_node_group(resource))
+    if check_user_data_size(data.text):
+        raise NotApplicable  # another rule reports it
+    for finding in check_user_data_size(data.text, added_bytes=ADDED_BY_PCS_BYTES):
+        most = USER_DATA_LIMIT_BYTES - ADDED_BY_PCS_BYTES
+        yield Fault(at=data.value, got=finding.got, allowed=f"at most {most:,} bytes beside those")
 
 
 @template_rule(
