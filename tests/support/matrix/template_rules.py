@@ -23,6 +23,7 @@ EXPLAINED = {
     "this may be the security group of the cluster": "of an existing cluster of EKS",
     "the rules of this security group are not in the template": "of an existing cluster of EKS",
     "the zone of this subnet is not in the template": "of an existing network",
+    "the version of Slurm of this cluster is not in the template": "of an existing cluster of AWS PCS",
 }
 
 

@@ -36,7 +36,6 @@ TOLD = {
 UNKNOWN = {
     *EXPLAINED,
     "the list is known at deployment only",
-    "the version of Slurm of this cluster is not in the template",  # it exists already
 }
 
 
