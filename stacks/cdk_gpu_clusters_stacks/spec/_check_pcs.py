@@ -129,8 +129,11 @@ def _controller_zone(parts: SpecParts) -> str | None:
     network = parts.network
     if network is None:
         return None
-    has_services = isinstance(network, NewNetwork) or network.service_subnets
-    return None if is_local_zone(network.availability_zone) and has_services else network.availability_zone
+    if not is_local_zone(network.availability_zone):
+        return network.availability_zone
+    if isinstance(network, NewNetwork):
+        return None
+    return min(network.service_subnets, default=network.availability_zone)
 
 
 _VERSION = re.compile(r'slurm_version="([0-9.]+)"')
