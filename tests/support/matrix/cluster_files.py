@@ -72,7 +72,7 @@ def cluster_files(draw: st.DrawFn) -> ClusterFile:
     elif draw(st.integers(0, 3)) == 3:
         # Fleets are named too shortly for a queue of each, and a group that scales begins at 0: mostly known to be so.
         for fleet in cluster["training"]["fleets"].values():
-            fleet |= {"min_nodes": 0} if "min_nodes" in fleet else {}
+            fleet.update({"min_nodes": 0} if "min_nodes" in fleet else {})
         queues = {"work": {"fleets": list(names)}}
         cluster |= {"orchestrator": "pcs", "pcs": {"size": "large", "login": {"nodes": 0}, "queues": queues}}
     tags = draw(_TAGS)
