@@ -5,7 +5,7 @@ written into it as it is. Combinations that agree in all of these are one class:
 alone. Every class is synthesized, and every type with every purchase where the profile has a fleet. For types with
 accelerators these are whole fleets, since user data counts the type's hardware: with every purchase, and every layout.
 Of node groups of Amazon EKS every class is synthesized, too, and every type with every layout. Of those of AWS PCS every
-layout is, every purchase with EFA and without, and every family with GPUs, split and unsplit.
+layout is, and every purchase; GPUs are split and unsplit.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ def _accepted(coverage: Coverage) -> Iterator[tuple[Combination, tuple[Hashable,
             yield combination, class_of(combination, outcome)
         elif len(errors) == 1 and combination.profile.makes is not Makes.TEMPLATE:
             (rule,) = errors
-            key = (combination.profile.name, combination.instance_type, rule)
+            # Of AWS PCS, one for a rule: fleets show every type already.
+            every = combination.profile.makes is not Makes.COMPUTE_NODE_GROUP
+            key = (combination.profile.name, combination.instance_type if every else "", rule)
             coverage.refused.setdefault(key, combination)
 
 
@@ -123,14 +125,12 @@ def _sights_of_node_group(combination: Combination, key: tuple[Hashable, ...]) -
 
 
 def _sights_of_compute_node_group(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
-    """What a compute node group shows: a layout, a purchase with EFA or without it, or a family with GPUs, split or not."""
+    """What a compute node group shows: a layout of interfaces, a purchase, and GPUs that are split or not."""
     _, interfaces, purchase, _ = key
-    hardware = combination.asked.hardware
-    family = hardware.family if hardware.accelerator else ""
     return {
         ("compute node group", interfaces),
-        ("compute node group", purchase, combination.asked.wants_efa),
-        ("compute node group", family, combination.slices),
+        ("compute node group", purchase),
+        ("compute node group", combination.slices is not None),
     }
 
 
