@@ -32,6 +32,7 @@ def hold(seen: Counter[str], *phases: Phase) -> None:
         judgement = judge(file)
         seen.update(["accepted" if judgement.nodes else "refused"])
         seen["fleets"] += len(judgement.nodes)
+        seen["of PCS"] += any(nodes.compute_node_group is not None for nodes in judgement.nodes.values())
         assert judgement.nodes or judgement.refusals
         broken = [f"{name}: {each.id}: {each.what}" for name, each in judgement.violations]
         assert [*broken, *judgement.fired] == []
@@ -46,7 +47,7 @@ def test_a_cluster_file_is_refused_with_its_reasons_or_keeps_every_invariant(
     hold(seen, Phase.generate, Phase.shrink)
     tally(
         f"cluster files of Hypothesis: {seen['accepted']} synthesized with {seen['fleets']} fleets, "
-        f"{seen['refused']} refused"
+        f"{seen['refused']} refused; {seen['of PCS']} of those synthesized on AWS PCS"
     )
     assert seen["accepted"] >= EXAMPLES // 5
 

@@ -29,6 +29,20 @@ ON_EKS = {
 }
 
 
+ON_PCS = {
+    "orchestrator": "pcs",
+    "pcs": {
+        "existing": {
+            "cluster_id": "pcs_abc1234567",
+            "slurm_version": "26.05",
+            "security_group_ids": ["sg-0c105e0123456789a"],
+        },
+        "login": {"nodes": 0},
+        "queues": {"work": {"fleets": ["a"]}},
+    },
+}
+
+
 def cluster(fleet: Data, orchestrator: str) -> ClusterFile:
     """A cluster of one fleet in an existing network."""
     network = {
@@ -44,8 +58,8 @@ def cluster(fleet: Data, orchestrator: str) -> ClusterFile:
         "network": network,
     }
     stores = {"data": {"corpus": LUSTRE}} if "mounts" in fleet else {}
-    kubernetes = ON_EKS if orchestrator == "eks" else {}
-    return ClusterFile({**data, **kubernetes, **stores, "training": {"fleets": {"a": fleet}}})
+    joined: Data = {"eks": ON_EKS, "pcs": ON_PCS}.get(orchestrator, {})
+    return ClusterFile({**data, **joined, **stores, "training": {"fleets": {"a": fleet}}})
 
 
 def broken(fleet: Data, orchestrator: str) -> set[str]:

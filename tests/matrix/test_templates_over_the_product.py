@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import pytest
 
 from cdk_gpu_clusters.template_rules.registry import every_rule
+from cfn_linter import Linter, not_exempt
 from matrix.batches import Result, refusals, synthesize
 from matrix.coverage import Coverage, class_of, cover
 from matrix.invariant import invariants
 from matrix.outcome import outcome_of
 from matrix.template_rules import EXPLAINED
 
+GROUP = "AWS::PCS::ComputeNodeGroup"
 #: What was synthesized when the axes were last changed: an axis never shrinks.
-ACCEPTED, FLEETS, NODE_GROUPS, TEMPLATES, REFUSED, VERDICTS = 311_000, 1_050, 550, 5_100, 1_290, 500_000
+ACCEPTED, FLEETS, NODE_GROUPS, TEMPLATES, REFUSED, VERDICTS = 329_000, 1_050, 550, 5_100, 1_300, 500_000
+COMPUTE_NODE_GROUPS = 25
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +47,15 @@ def test_every_invariant_holds_in_every_template(
     assert [result.combination for result in results] == [
         *coverage.fleets,
         *coverage.node_groups,
+        *coverage.compute_node_groups,
         *coverage.templates,
     ]
     fleets, groups, templates = map(len, (coverage.fleets, coverage.node_groups, coverage.templates))
+    of_pcs = len(coverage.compute_node_groups)
     others = coverage.accepted - coverage.named
     tally(
-        f"templates: {fleets + groups + templates:,} synthesized, {fleets:,} of them as whole fleets, "
-        f"{groups:,} as node groups of EKS"
+        f"templates: {fleets + groups + of_pcs + templates:,} synthesized, {fleets:,} of them as whole fleets, "
+        f"{groups:,} as node groups of EKS, {of_pcs:,} as those of AWS PCS"
     )
     tally(f"  each held against {len(invariants())} invariants")
     tally(f"  they are those of {coverage.named:,} accepted combinations; the other {others:,} accepted ones")
@@ -57,6 +64,34 @@ def test_every_invariant_holds_in_every_template(
     assert fleets >= FLEETS
     assert groups >= NODE_GROUPS
     assert templates >= TEMPLATES
+    assert of_pcs >= COMPUTE_NODE_GROUPS
+    assert {one.slices is None for one in coverage.compute_node_groups} == {False, True}
+    assert {one.is_elastic for one in coverage.compute_node_groups} == {False, True}
+
+
+def test_compute_node_groups_are_of_the_registry_s_form(results: list[Result], tally: Callable[[str], None]) -> None:
+    """cfn-lint holds each against the schema of its resource type, with its references left open."""
+    groups = [_without_references(json.loads(result.group)) for result in results if result.group]
+    template = {
+        "Parameters": {"Known": {"Type": "String"}},
+        "Resources": {f"C{index}": {"Type": GROUP, "Properties": one} for index, one in enumerate(groups)},
+    }
+    linter = Linter()
+    assert not_exempt(linter.findings("matrix", template, "us-east-1")) == []
+    assert len(groups) >= COMPUTE_NODE_GROUPS
+    tally(f"  {len(groups):,} compute node groups have the form of the CloudFormation registry")
+    template["Resources"] = {"C0": template["Resources"]["C0"]}
+    template["Resources"]["C0"]["Properties"]["PurchaseOption"] = "RESERVED"
+    assert "E3030" in {found.rule for found in linter.findings("matrix", template, "us-east-1")}
+
+
+def _without_references(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_references(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    is_reference = len(value) == 1 and next(iter(value)).startswith(("Ref", "Fn::"))
+    return {"Ref": "Known"} if is_reference else {key: _without_references(one) for key, one in value.items()}
 
 
 def test_rules_over_templates_are_silent(results: list[Result], tally: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ from cdk_gpu_clusters_stacks.spec.load import load_cluster
 from stack_fixtures import Resources, of_type, only
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-GROUP, NODE_GROUP = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup"
+NODE_GROUP = "AWS::EKS::Nodegroup"
 TEMPLATE, CLUSTER = "AWS::EC2::LaunchTemplate", "AWS::EKS::Cluster"
 
 Synthesize = Callable[[str], dict[str, str]]
@@ -42,9 +42,8 @@ def example(name: str) -> str:
 
 def on_eks(text: str) -> str:
     """The same file, with one word changed."""
-    assert "orchestrator: ec2\n" in text or "orchestrator:" not in text
-    text = text.replace("capacity: { spot: { max_price_usd_per_hour: 40 } }", "capacity: spot")
-    return text.replace("orchestrator: ec2\n", "") + "\norchestrator: eks\n"
+    assert "orchestrator:" not in text
+    return text + "\norchestrator: eks\n"
 
 
 def resources(template: str) -> Resources:
@@ -52,50 +51,9 @@ def resources(template: str) -> Resources:
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "p5-capacity-block",
-        "p5-lustre",
-        "p4d-new-reservation",
-        "p5en-spot",
-        "two-fleets",
-        "p4d-mig-56-slices",
-        "p5-mixed-mig",
-        "g6e-tensor-parallel",
-        "train-and-serve",
-        "inf2-neuron",
-    ],
-)
-def test_one_word_makes_node_groups_of_the_fleets(name: str, synthesize: Synthesize) -> None:
-    plain, eks = synthesize(example(name)), synthesize(on_eks(example(name)))
-    [cluster] = set(eks) - set(plain)
-
-    assert cluster.endswith("-eks")
-    assert not set(plain) - set(eks)
-    assert len(of_type(resources(eks[cluster]), CLUSTER)) == 1
-    for stack, text in plain.items():
-        made = resources(eks[stack])
-        if not of_type(resources(text), GROUP):
-            assert eks[stack] == text, f"{stack} has no fleet, and is another one on EKS"
-            continue
-        assert not of_type(made, GROUP)
-        assert len(of_type(made, NODE_GROUP)) == 1
-        before, after = data_of(resources(text)), data_of(made)
-        assert cards(before) == cards(after), f"{stack}: network cards"
-        assert before.get("InstanceMarketOptions", {}).get("MarketType") in (
-            after.get("InstanceMarketOptions", {}).get("MarketType"),
-            "spot",
-        )
-
-
 def data_of(found: Resources) -> dict[str, Any]:
     data: dict[str, Any] = only(found, TEMPLATE)["LaunchTemplateData"]
     return data
-
-
-def cards(data: dict[str, Any]) -> list[tuple[int, int, str]]:
-    return [(one["NetworkCardIndex"], one["DeviceIndex"], one["InterfaceType"]) for one in data["NetworkInterfaces"]]
 
 
 def test_a_fleet_that_comes_or_goes_leaves_every_other_template_as_it_was(synthesize: Synthesize) -> None:

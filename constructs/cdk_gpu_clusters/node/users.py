@@ -145,20 +145,28 @@ def check_users(users: UserList, *, path: str = "users") -> Iterator[Finding]:
         where = f"{path}.users[{index}]"
         if not _NAME.fullmatch(one.name) or names[one.name] > 1:
             yield USER.finding(
-                cause="it is not a name of a user, or two users have it",
+                cause="two users have this name" if _NAME.fullmatch(one.name) else "useradd refuses this name",
                 got=one.name,
                 allowed="a small letter or _, then up to 31 small letters, digits, _ and -",
+                fix="give each user a name of its own" if _NAME.fullmatch(one.name) else "write a name such as alice",
                 path=f"{where}.name",
             )
         if not LOWEST_ID <= one.uid <= HIGHEST_ID or ids[one.uid] > 1:
             yield USER.finding(
-                cause="the id belongs to the system, or two users have it",
+                cause="two users have this id" if ids[one.uid] > 1 else "the id is not one of people",
                 got=str(one.uid),
                 allowed=f"a number of its own, {LOWEST_ID} to {HIGHEST_ID}",
+                fix=f"give the user a number of its own, {LOWEST_ID} to {HIGHEST_ID}",
                 path=f"{where}.uid",
             )
         if not re.fullmatch(r"/[!-~]+", one.shell):
-            yield USER.finding(cause="a shell is an absolute path", got=one.shell, path=f"{where}.shell")
+            yield USER.finding(
+                cause="a shell is an absolute path",
+                got=one.shell,
+                allowed="such as /bin/bash",
+                fix=f"write /bin/{one.shell}" if one.shell.isalpha() else "write /bin/bash",
+                path=f"{where}.shell",
+            )
         for number, key in enumerate(one.ssh_keys):
             if not _KEY.fullmatch(key):
                 yield _wrong_key(key, f"{where}.ssh_keys[{number}]")
@@ -168,10 +176,12 @@ def _wrong_groups(users: UserList, path: str) -> Iterator[Finding]:
     ids = Counter([*users.groups.values(), *(one.primary_gid for one in users.users)])
     for name, number in users.groups.items():
         if not _NAME.fullmatch(name) or not LOWEST_ID <= number <= HIGHEST_ID or ids[number] > 1:
+            taken = "another group, or the own group of a user, has this number"
             yield GROUP.finding(
-                cause="this group cannot be made, or another one has its number",
+                cause=taken if ids[number] > 1 else "groupadd refuses this group, or its number belongs to the system",
                 got=f"{name}: {number}",
                 allowed=f"small letters, digits, _ and -; a number of its own, {LOWEST_ID} to {HIGHEST_ID}",
+                fix=f"give the group a number of its own, {LOWEST_ID} to {HIGHEST_ID}, and a name such as research",
                 path=f"{path}.groups.{name}",
             )
     for index, one in enumerate(users.users):
@@ -201,7 +211,10 @@ def _wrong_key(key: str, path: str) -> Finding:
 def _check_form(data: Any, path: str) -> Iterator[Finding]:
     """Find what is not of the form that `read_users` reads."""
     if not isinstance(data, Mapping) or not set(data) <= {"groups", "users"}:
-        yield USER.finding(cause="a list of users has users and groups", got=_shown(data), path=path)
+        keys = ", ".join(map(str, data)) if isinstance(data, Mapping) else type(data).__name__
+        yield USER.finding(
+            cause="a list of users has the keys users and groups", got=keys, allowed="groups, users", path=path
+        )
         return
     groups, users = data.get("groups") or {}, data.get("users") or []
     if not isinstance(groups, Mapping) or not all(
@@ -212,24 +225,53 @@ def _check_form(data: Any, path: str) -> Iterator[Finding]:
         yield USER.finding(cause="users are a list", got=_shown(users), path=f"{path}.users")
         return
     for index, one in enumerate(users):
-        if not isinstance(one, Mapping) or not set(one) <= set(_KEYS_OF_USER) or not _has_types(one):
+        yield from _check_user_form(one, f"{path}.users[{index}]")
+
+
+def _check_user_form(one: Any, path: str) -> Iterator[Finding]:
+    """Find what is no user. Values are not shown: a password may be among them."""
+    allowed = "name: text; uid, gid: numbers; groups, ssh_keys: lists of texts; shell: text"
+    if not isinstance(one, Mapping):
+        fix = "write {name: alice, uid: 2001}"
+        yield USER.finding(cause="a user has a name and a uid", got=_shown(one), allowed=allowed, fix=fix, path=path)
+        return
+    for name in one:
+        if name not in _KEYS_OF_USER:
             yield USER.finding(
-                cause="a user has a name, a uid, and what else it needs",
-                got=_shown(one),
-                allowed="name: text; uid, gid: numbers; groups, ssh_keys: lists of texts; shell: text",
-                path=f"{path}.users[{index}]",
+                cause="a user has no such key",
+                got=str(name),
+                allowed=", ".join(_KEYS_OF_USER),
+                fix="remove it; users log in with SSH keys or by Systems Manager, without passwords",
+                path=f"{path}.{name}",
+            )
+    for name in _KEYS_OF_USER:
+        if (name in one or name in _REQUIRED) and not _has_type(name, one.get(name)):
+            yield USER.finding(
+                cause=f"{name} has another form" if name in one else f"the user lacks the key {name}",
+                got=_shown(one[name]) if name in one else "nothing",
+                allowed=allowed,
+                fix=f"write {name}: {_EXAMPLES[name]}",
+                path=f"{path}.{name}" if name in one else path,
             )
 
 
-def _has_types(one: Mapping[str, Any]) -> bool:
-    lists = [one.get(name, []) for name in ("groups", "ssh_keys")]
-    return (
-        isinstance(one.get("name"), str)
-        and type(one.get("uid")) is int
-        and (one.get("gid") is None or type(one["gid"]) is int)
-        and isinstance(one.get("shell", ""), str)
-        and all(isinstance(each, list | tuple) and all(isinstance(text, str) for text in each) for each in lists)
-    )
+_REQUIRED = ("name", "uid")
+_EXAMPLES = {
+    "name": "alice",
+    "uid": "2001",
+    "gid": "2001",
+    "groups": "[research]",
+    "ssh_keys": "[ssh-ed25519 AAAAC3Nz... alice@laptop]",
+    "shell": "/bin/bash",
+}
+
+
+def _has_type(name: str, value: Any) -> bool:
+    if name in ("groups", "ssh_keys"):
+        return isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
+    if name == "gid":
+        return value is None or type(value) is int
+    return type(value) is int if name == "uid" else isinstance(value, str)
 
 
 def _shown(data: Any) -> str:
@@ -287,11 +329,12 @@ class UserDirectory:
 def check_directory(directory: UserDirectory, *, path: str = "directory") -> Iterator[Finding]:
     """Find settings of a directory that SSSD cannot use, or that would carry a password unencrypted."""
     for index, uri in enumerate(directory.uris or ("",)):
-        if urlsplit(uri).scheme != "ldaps" or not urlsplit(uri).hostname:
+        if fault := _fault_of_address(uri):
             yield DIRECTORY.finding(
-                cause="the password of each user would cross the network in clear, or SSSD refuses to send it",
+                cause=fault,
                 got=uri or "no address",
                 allowed="ldaps://HOST, or ldaps://HOST:PORT",
+                fix="write an address of the directory's server, such as ldaps://ad.example.com",
                 path=f"{path}.uris[{index}]",
             )
     if directory.schema not in _SCHEMAS:
@@ -299,10 +342,37 @@ def check_directory(directory: UserDirectory, *, path: str = "directory") -> Ite
             cause="SSSD does not know this schema",
             got=directory.schema,
             allowed=", ".join(_SCHEMAS),
+            fix="choose the schema of the directory",
             path=f"{path}.schema",
         )
     for name in ("search_base", "bind_dn", "password_secret"):
         if not getattr(directory, name) or "\n" in getattr(directory, name):
             yield DIRECTORY.finding(
-                cause="it is one line of text", got=repr(getattr(directory, name)), path=f"{path}.{name}"
+                cause="it is one line of text",
+                got=repr(getattr(directory, name)),
+                allowed="one line",
+                fix="write it in one line",
+                path=f"{path}.{name}",
             )
+
+
+def _fault_of_address(uri: str) -> str:
+    """Why nodes cannot ask a directory at an address; empty if they can."""
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return "it is not an address with a port from 1 to 65535"
+    if parts.scheme == "ldap":
+        return "the password of each user would cross the network in clear, and SSSD refuses to send it"
+    if parts.scheme != "ldaps" or not host:
+        return "it is not the address of a server"
+    if port == 0 or not _HOST.fullmatch(host):
+        return "no server has this address"
+    if host == "localhost" or host.startswith("127.") or host == "::1":
+        return "it is the node itself, and no directory runs there"
+    return ""
+
+
+#: Host names of RFC 1123, section 2.1, and addresses.
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+", re.IGNORECASE)

@@ -361,6 +361,7 @@ def check_gres_form(text: str) -> Iterator[Finding]:
                 cause="Slurm cannot read this resource",
                 got=part or "nothing",
                 allowed="name, type and count, separated by colons, such as gpu:1g.5gb:56",
+                fix="write each resource like gpu:1g.5gb:56",
                 path="Gres",
             )
 

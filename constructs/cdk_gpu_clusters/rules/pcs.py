@@ -260,6 +260,7 @@ def check_pcs_name(name: str, of: SettingsLevel) -> Iterator[Finding]:
             cause=f"PCS refuses this name of a {of.value}",
             got=name,
             allowed=f"{_SHORTEST_NAME} to {longest} letters, digits and -, a letter first",
+            fix=f"choose a name of {_SHORTEST_NAME} to {longest} characters",
             path="name",
         )
 
@@ -324,7 +325,10 @@ def check_times(
     for path, value, most, also in given:
         if value is None or 1 <= value <= most or (also and value == -1):
             continue
-        yield TIMES.finding(cause="PCS takes no such time", got=str(value), allowed=f"{also}1 to {most}", path=path)
+        allowed = f"{also}1 to {most}"
+        yield TIMES.finding(
+            cause="PCS takes no such time", got=str(value), allowed=allowed, fix=f"give {allowed}", path=path
+        )
 
 
 @check
@@ -451,6 +455,7 @@ def _cluster_values(settings: Mapping[str, str]) -> Iterator[Finding]:
             cause="PCS keeps the record of a finished job for 5 seconds at least",
             got=f"MinJobAge={age}",
             allowed=f"{_MIN_JOB_AGE_SECONDS} or more",
+            fix=f"set MinJobAge to {_MIN_JOB_AGE_SECONDS} or more",
             path="MinJobAge",
         )
     if "MetricsType" in settings and "enable_http" not in settings.get("CommunicationParameters", "").split(","):

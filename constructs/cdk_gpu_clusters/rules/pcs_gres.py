@@ -214,6 +214,7 @@ def check_sockets(
         return
     if settings.get("Parameters", "").lower() == "l3cache_as_socket":
         cause, got = "PCS cannot know how many L3 caches a node has", "Parameters=l3cache_as_socket"
+        fix = "set Sockets, too, or leave Parameters out"
     elif (
         any(map(_detects, records))
         and slurm_version is not None
@@ -222,12 +223,13 @@ def check_sockets(
     ):
         cause = "autodetected GPUs do not fit a node of one core per socket, and Slurm drains it (INVALID_REG)"
         got = f"AutoDetect with Slurm {slurm_version}"
+        fix = f'set Sockets in the settings of the node group, or slurm_version="{feature_since("default_topology")}"'
     else:
         return
     yield SOCKETS.finding(
         cause=cause,
         got=f"{got}, without Sockets",
         allowed="Sockets: the number of NUMA nodes or L3 caches of the node; it divides the number of cores",
-        fix=f'set Sockets in the settings of the node group, or slurm_version="{feature_since("default_topology")}"',
+        fix=fix,
         path="Sockets",
     )

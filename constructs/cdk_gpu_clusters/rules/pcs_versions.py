@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.catalogue.pcs import feature_since, slurm_versions, version_of_slurm
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION, feature_since, slurm_versions, version_of_slurm
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 
 _API = "botocore 1.44.5, pcs service model"
@@ -38,7 +38,7 @@ def check_slurm_version(version: str) -> Iterator[Finding]:
     elif newer:
         cause = "this version of the library does not know it: its settings were not checked"
     else:
-        cause = "PCS offers no such version of Slurm"
+        cause = f"PCS offers Slurm {version} no longer" if row is not None else "PCS offers no such version of Slurm"
     yield VERSION.finding(
         cause=cause,
         got=version,
@@ -88,7 +88,7 @@ def check_since(what: str, since: str, slurm_version: str | None, path: str) -> 
         cause=f"PCS has {what} from Slurm {since} on",
         got=f"Slurm {slurm_version}",
         allowed=f"Slurm {since} or later",
-        fix=f'slurm_version="{since}", or leave it out',
+        fix=f'slurm_version="{DEFAULT_SLURM_VERSION}", or leave it out',
         path=path,
     )
 

@@ -17,7 +17,14 @@ from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject
-from cdk_gpu_clusters.node.storage import LustreMount, NfsMount, check_read_only, check_storage, checkpoint_environment
+from cdk_gpu_clusters.node.storage import (
+    LustreMount,
+    NfsMount,
+    ScratchSettings,
+    check_read_only,
+    check_storage,
+    checkpoint_environment,
+)
 from cdk_gpu_clusters.node.user_data import check_user_data_size, render_user_data
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
@@ -308,22 +315,40 @@ def check_mounts(view: PlannedFleet) -> list[Fault]:
     if unknown or not view.spec.mounts:
         return unknown
     key = (*view.key, "mounts")
-    faults: list[Fault] = []
     stores = view.parts.stores or {}
-    mounts = [
+    faults = check_mount_points(key, view.spec.mounts, stores, view.scratch)
+    for point, name in view.spec.mounts.items():
+        faults += faults_at((*key, point), _check_client(view, stores.get(name)))
+    return faults
+
+
+def check_mount_points(
+    key: tuple[str | int, ...],
+    mounts: Mapping[str, str],
+    stores: Mapping[str, Any],
+    scratch: ScratchSettings | None = None,
+) -> list[Fault]:
+    """Find mount points that cannot be, at their keys.
+
+    Args:
+        key: Where the mounts are in the file.
+        mounts: Mount point -> name of a store.
+        stores: The stores by name.
+        scratch: The file system on local disks; none by default.
+    """
+    given = [
         LustreMount(mount_point=point, dns_name="d", mount_name="m")
         if isinstance(stores.get(name), LustreSpec | ExistingLustreSpec)
         # Also a store with a fault of its own, which may be of any kind.
         else NfsMount(mount_point=point, dns_name="d", export_path="/")
-        for point, name in view.spec.mounts.items()
+        for point, name in mounts.items()
     ]
-    for finding in check_storage(mounts, view.scratch):
+    faults: list[Fault] = []
+    for finding in check_storage(given, scratch):
         point = finding.path.removeprefix("mounts[").removesuffix("]")
         fix = finding.fix or "write a directory such as /fsx"
-        where = (*key, point) if point in view.spec.mounts else key
+        where = (*key, point) if point in mounts else key
         faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
-    for point, name in view.spec.mounts.items():
-        faults += faults_at((*key, point), _check_client(view, stores.get(name)))
     return faults
 
 

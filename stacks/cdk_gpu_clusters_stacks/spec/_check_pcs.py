@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 
 from cdk_gpu_clusters.catalogue import instance_type
-from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION, slurm_versions
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+from cdk_gpu_clusters.fleet.compute_node_group import STATIC_OR_DYNAMIC
 from cdk_gpu_clusters.node.slurm_settings import CLUSTER_SETTINGS, cluster_settings
 from cdk_gpu_clusters.node.users import check_directory
-from cdk_gpu_clusters.rules.pcs import check_pcs_cluster, check_queue
+from cdk_gpu_clusters.rules.pcs import (
+    METRICS,
+    SETTING,
+    SIZE,
+    STATIC_MIG,
+    SettingsLevel,
+    check_pcs_cluster,
+    check_queue,
+)
 from cdk_gpu_clusters.rules.pcs_programs import check_imported_settings
-from cdk_gpu_clusters.rules.pcs_versions import check_feature
+from cdk_gpu_clusters.rules.pcs_versions import check_feature, check_slurm_version
 from cdk_gpu_clusters.rules.zones import is_local_zone
 
 from ._base import SpecModel
+from ._check_nodes import check_mount_points
 from ._document import Fault, faults_at
 from ._parts import SpecParts
 from ._rules import PCS_EXISTING, PCS_INFERENCE, PCS_LOGIN, PCS_QUEUE, PCS_SECTION
@@ -53,7 +65,7 @@ def check_pcs(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     spec = parts.pcs or PcsSpec()
     faults += _check_settings_of(spec.existing)
     faults += [*_check_login(spec.login, parts), *_check_queues(spec, parts), *_check_users(spec)]
-    return faults + (_check_new(spec, parts, fleets) if spec.existing is None else _check_existing(spec))
+    return faults + (_check_new(spec, parts, fleets) if spec.existing is None else _check_existing(spec, spec.existing))
 
 
 _NOT_ON_PCS = PCS_SECTION.finding(
@@ -95,14 +107,21 @@ def _check_new(spec: PcsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) 
         findings += check_feature("metrics", version, path="metrics")
     faults = []
     for finding in findings:
-        key = _KEYS.get(finding.path, (finding.path,) if finding.path in PcsSpec.model_fields else ())
-        if finding.path in spec.slurm_settings:
-            key = ("slurm_settings", finding.path)
         if finding.path == "subnet":
             faults += faults_at(("network",), [replace(finding, path="", fix=_SERVICE_SUBNETS)])
         else:
-            faults += faults_at(("pcs", *key), [replace(finding, path="", fix=_in_words(finding))])
+            faults += faults_at(("pcs", *_key_in_section(spec, finding)), [_in_words(finding, spec)])
     return faults
+
+
+def _key_in_section(spec: PcsSpec, finding: Finding) -> tuple[str, ...]:
+    """The key that a finding about the cluster is about."""
+    if finding.path in spec.slurm_settings or finding.id == METRICS.id:
+        name = finding.path if finding.path in spec.slurm_settings else "MetricsType"
+        return "slurm_settings", name
+    if finding.path in _KEYS:
+        return _KEYS[finding.path]
+    return (finding.path,) if finding.path in PcsSpec.model_fields else ()
 
 
 _SERVICE_SUBNETS = "name service_subnets in Availability Zones: the controller is put into the first, beside the nodes"
@@ -113,18 +132,45 @@ def _controller_zone(parts: SpecParts) -> str | None:
     network = parts.network
     if network is None:
         return None
-    has_services = isinstance(network, NewNetwork) or network.service_subnets
-    return None if is_local_zone(network.availability_zone) and has_services else network.availability_zone
+    if not is_local_zone(network.availability_zone):
+        return network.availability_zone
+    if isinstance(network, NewNetwork):
+        return None
+    return min(network.service_subnets, default=network.availability_zone)
 
 
-def _in_words(finding: Finding) -> str:
-    """The fix as a cluster file has it, not as Python does."""
+_VERSION = re.compile(r'slurm_version="([0-9.]+)"')
+#: What a setting is given to -> where it is in a cluster file; settings of other levels have no place in one.
+_PLACES = {
+    SettingsLevel.CLUSTER.value: "pcs.slurm_settings",
+    SettingsLevel.NODE_GROUP.value: "pcs.node_settings",
+    SettingsLevel.QUEUE.value: "slurm_settings of a queue in pcs.queues",
+}
+
+
+def _in_words(finding: Finding, spec: PcsSpec) -> Finding:
+    """The finding as a cluster file has it, not as Python or a template does."""
+    newer = r"update the cluster to Slurm \1" if spec.existing else r'write slurm_version: "\1"'
+    fix, got, allowed = _VERSION.sub(newer, finding.fix), finding.got, finding.allowed
     if finding.path == "slurm_version":
-        return f'write slurm_version: "{DEFAULT_SLURM_VERSION}"'
-    return finding.fix
+        fix = f'write slurm_version: "{DEFAULT_SLURM_VERSION}"'
+    elif finding.id == SIZE.id and (larger := _LARGER.search(fix)):
+        fix = f"write size: {larger[1].lower()}, before you create the cluster"
+    elif finding.id == METRICS.id:
+        fix = "write metrics: true in place of MetricsType: it sets both"
+    elif finding.id == SETTING.id and fix.startswith("give it to the "):
+        places = [_PLACES[level] for level in fix.removeprefix("give it to the ").split(" or the ") if level in _PLACES]
+        fix = f"move it to {' or '.join(places)}" if places else "remove it: the cluster file has no such settings"
+    elif finding.path == "scale_down_idle_seconds":
+        got, most = f"{int(got) // 60} minutes", int(allowed.rpartition(" ")[2]) // 60
+        allowed, fix = f"1 to {most} minutes", f"give 1 to {most}"
+    return replace(finding, path="", got=got, allowed=allowed, fix=fix)
 
 
-def _check_existing(spec: PcsSpec) -> list[Fault]:
+_LARGER = re.compile(r"^choose ([A-Z]+) ")
+
+
+def _check_existing(spec: PcsSpec, existing: ExistingPcsSpec) -> list[Fault]:
     given = [name for name in _OF_A_NEW_CLUSTER if _is_given(spec, name)]
     finding = PCS_EXISTING.finding(
         cause="an existing cluster is as it is",
@@ -132,7 +178,14 @@ def _check_existing(spec: PcsSpec) -> list[Fault]:
         allowed="existing, with login and queues or without",
         fix="remove these keys, or remove existing",
     )
-    return faults_at(("pcs",), [finding] if given else [])
+    # PCS runs a version for a year after it makes no new cluster of it.
+    is_known = existing.slurm_version in slurm_versions()
+    about = [] if is_known else check_slurm_version(existing.slurm_version)
+    fix = "write the version that aws pcs get-cluster shows"
+    return [
+        *faults_at(("pcs",), [finding] if given else []),
+        *faults_at(("pcs", "existing", "slurm_version"), [replace(one, path="", fix=fix) for one in about]),
+    ]
 
 
 def _check_settings_of(existing: ExistingPcsSpec | None) -> list[Fault]:
@@ -163,22 +216,21 @@ def _check_login(login: LoginNodesSpec, parts: SpecParts) -> Iterator[Fault]:
                 fix="write instance_type: m7i.large; fleets hold the GPU nodes",
             )
             yield from faults_at((*key, "instance_type"), [finding])
+    yield from check_mount_points((*key, "mounts"), login.mounts, parts.stores or {})
     if parts.stores is None:
         return
+    file_systems = [
+        name for name, store in parts.stores.items() if not isinstance(store, CheckpointsSpec | ExistingCheckpointsSpec)
+    ]
     for point, name in login.mounts.items():
-        store = parts.stores.get(name)
-        is_bucket = isinstance(store, CheckpointsSpec | ExistingCheckpointsSpec)
-        if name in parts.stores and not is_bucket:
+        if name in file_systems:
             continue
+        near = get_close_matches(name, file_systems, n=1) or file_systems[:1]
         finding = PCS_LOGIN.finding(
-            cause="a bucket is not mounted" if is_bucket else "there is no such store",
+            cause="a bucket is not mounted" if name in parts.stores else "there is no such store",
             got=name,
-            allowed=", ".join(
-                other
-                for other, one in parts.stores.items()
-                if not isinstance(one, CheckpointsSpec | ExistingCheckpointsSpec)
-            )
-            or "a file system of data",
+            allowed=", ".join(file_systems) or "a file system of data",
+            fix=f"write {near[0]}" if near else "add a store with openzfs or efs to data",
         )
         yield from faults_at((*key, "mounts", point), [finding])
 
@@ -217,9 +269,11 @@ def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
             cluster_settings=None if spec.existing else cluster_settings(spec.slurm_settings),
         )
         for finding in findings:
-            inner = () if finding.path == "name" else ("slurm_settings",)
-            yield from faults_at((*key, *inner), [replace(finding, path="")], at_key=not inner)
+            inner = () if finding.path == "name" else ("slurm_settings", finding.path)
+            yield from faults_at((*key, *inner), [_in_words(finding, spec)], at_key=not inner)
         for index, fleet in enumerate(queue.fleets):
+            if fleet in queue.fleets[:index]:
+                yield from faults_at((*key, "fleets", index), [_named_twice(fleet)])
             if fleet not in fleets:
                 yield from faults_at((*key, "fleets", index), [_no_fleet(fleet, fleets)])
     queued = {fleet for queue in spec.queues.values() for fleet in queue.fleets}
@@ -229,9 +283,17 @@ def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
 
 
 def _no_fleet(name: str, fleets: Iterable[str]) -> Finding:
+    near = get_close_matches(name, list(fleets), n=1)
     return PCS_QUEUE.finding(
-        cause="there is no such training fleet", got=name, allowed=", ".join(fleets) or "a fleet of training"
+        cause="there is no such training fleet",
+        got=name,
+        allowed=", ".join(fleets) or "a fleet of training",
+        fix=f"write {near[0]}" if near else "name a fleet of training",
     )
+
+
+def _named_twice(fleet: str) -> Finding:
+    return PCS_QUEUE.finding(cause="a queue has a fleet once", got=fleet, fix="remove one of the two")
 
 
 def _about_queue_of(fleet: str, version: str) -> list[Finding]:
@@ -256,25 +318,39 @@ def check_compute_nodes(view: PlannedFleet) -> list[Fault]:
     faults = []
     for finding in view.compute_node_group.findings:
         key = _key_in_fleet(view, finding)
-        fix = _fix_of_capacity(view) if finding.path == "capacity" else finding.fix
-        faults += faults_at(key, [replace(finding, path="", fix=fix)], at_key=key == view.key)
+        faults += faults_at(key, [_of_fleet(view, finding, key)], at_key=key == view.key)
     return faults
 
 
-def _fix_of_capacity(view: PlannedFleet) -> str:
-    """The fix as a cluster file has it, not as Python does."""
-    return _A_FLEET_EACH if view.plan.terms.blocks else "write capacity: spot"
-
-
-_A_FLEET_EACH = "make a fleet for each block, and put them into one queue of pcs.queues"
-
-
 def _key_in_fleet(view: PlannedFleet, finding: Finding) -> tuple[str | int, ...]:
-    """The key that a finding about a compute node group is about."""
-    if view.slurm_node_settings and finding.path.startswith("slurm_settings"):
-        return "pcs", "node_settings", view.name
+    """The key that a finding about a compute node group is about: a setting of its nodes, or what it follows from."""
+    settings = view.slurm_node_settings
+    name = {"GresCustomSettings": "Gres", "Sockets": "Parameters"}.get(finding.path, finding.path)
+    if name in settings:
+        return "pcs", "node_settings", view.name, name
     if finding.path == "capacity":
         return *view.key, "capacity"
     if finding.path in ("min_node_count", "min_nodes"):
         return *view.key, "nodes" if view.spec.nodes is not None else "min_nodes"
-    return view.key
+    return (*view.key, "mig") if finding.path.startswith(("GresCustomSettings", "Sockets")) else view.key
+
+
+def _of_fleet(view: PlannedFleet, finding: Finding, key: tuple[str | int, ...]) -> Finding:
+    """The finding as a cluster file has it."""
+    finding = replace(_in_words(finding, view.parts.pcs or PcsSpec()), path=finding.path)
+    fix, allowed = (
+        finding.fix.replace("the settings of the node group", f"pcs.node_settings.{view.name}"),
+        finding.allowed,
+    )
+    if key[-1] == "Gres":
+        fix = "remove Gres: it follows from mig, and AWS PCS knows GPUs that are not split by the instance type"
+    elif finding.path == "capacity":
+        fix, allowed = (_A_FLEET_EACH, "one block") if view.plan.terms.blocks else ("write capacity: spot", "spot")
+    elif finding.id == STATIC_MIG.id:
+        fix = f"write nodes: {view.plan.maximum} in place of min_nodes and max_nodes"
+    elif finding.id == STATIC_OR_DYNAMIC.id:
+        fix = "write min_nodes: 0, or make two fleets, and put both into one queue of pcs.queues"
+    return replace(finding, path="", fix=fix, allowed=allowed)
+
+
+_A_FLEET_EACH = "make a fleet for each block, and put them into one queue of pcs.queues"

@@ -55,6 +55,11 @@ SYNONYMS = {
     **dict.fromkeys(("args", "arguments"), "command"),
     "market": "capacity",
     "userdata": "user_data",
+    **dict.fromkeys(("slurm", "aws_pcs", "pcluster"), "pcs"),
+    **dict.fromkeys(("partitions", "partition", "slurm_queues"), "queues"),
+    **dict.fromkeys(("login_nodes", "head_node"), "login"),
+    **dict.fromkeys(("ldap", "sssd"), "directory"),
+    "slurmrestd": "rest_api",
 }
 
 #: Mapping of the file -> how it is written.
@@ -86,6 +91,8 @@ EXAMPLES = {
     "login": "{nodes: 1, mounts: {/home: home}}",
     "queues": "{train: {fleets: [trainers]}}",
     "slurm_settings": "{SchedulerParameters: bf_continue}",
+    "node_settings": '{trainers: {Weight: "1"}}',
+    "directory": "{uris: [ldaps://ad.example.com], search_base: 'dc=example,dc=com', …}",
     "system_nodes": "{instance_type: m7i.large, nodes: 2}",
     "software": "{apply: true}",
     "object_lock": "{mode: governance, days: 7}",

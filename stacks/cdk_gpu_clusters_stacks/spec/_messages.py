@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import BaseModel, Tag
 from pydantic_core import ErrorDetails
 
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.rules.capacity import TIME_ZONE
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
-from . import _base, capacity, data, eks, fleet, inference, network
+from . import _base, capacity, data, eks, fleet, inference, network, pcs
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
 from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, homes_of, meant_key, number_in, usable_name
@@ -106,6 +107,9 @@ _FREE_MAPPINGS = tuple(
         "mounts",
         "service_subnets",
         "public_subnets",
+        "queues",
+        "node_settings",
+        "slurm_settings",
     )
 )
 
@@ -299,6 +303,7 @@ PATTERNS = {
         "group",
     ),
     _pattern_of(network.VpcId): ("the id of a VPC", "vpc-0123456789abcdef0", ""),
+    _pattern_of(network.OrganizationId): ("the id of an organization", "o-a1b2c3d4e5", ""),
     _pattern_of(network.SubnetId): ("the id of a subnet", "subnet-0123456789abcdef0", ""),
     _pattern_of(fleet.ImageId): ("the id of a machine image", "ami-0123456789abcdef0", ""),
     _pattern_of(fleet.ParameterName): ("the name of an SSM parameter", "/images/training/latest", ""),
@@ -316,6 +321,7 @@ PATTERNS = {
     ),
     _pattern_of(data.BucketName): ("the name of a bucket", "my-corpus", ""),
     _pattern_of(data.ExpressBucketName): ("the name of a directory bucket", "llama--use1-az4--x-s3", ""),
+    _pattern_of(data.KeyPrefix): ("a folder of a bucket, without a slash at its ends", "runs/llama", ""),
     _pattern_of(data.WeeklyTime): ("a day, hour and minute of the week", "7:03:30", ""),
     _pattern_of(fleet.TopicArn): (
         "the ARN of an SNS topic",
@@ -341,6 +347,8 @@ PATTERNS = {
         "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",
         "",
     ),
+    _pattern_of(pcs.SlurmVersion): ("a version of Slurm, in quotes", f'"{DEFAULT_SLURM_VERSION}"', ""),
+    _pattern_of(pcs.ClusterId): ("the id of a cluster of AWS PCS", "pcs_abc1234567", ""),
     r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
 }
 
@@ -472,7 +480,7 @@ _OWN_TYPES = {
     "outside": (
         USER_DATA_FILE,
         "a file in the folder of the cluster file or below it, also after links",
-        "move the script there",
+        "move the file there",
     ),
     "mig": (
         WRONG_TYPE,

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.node.users import UserList, read_users
 
 from ._document import Key, Place, parse, read_text
-from ._rules import PCS_USERS
+from ._rules import MAPPING, PCS_USERS
 
 _FIX = "write a list such as {groups: {research: 3000}, users: [{name: alice, uid: 2001, groups: [research]}]}"
 
@@ -36,6 +36,8 @@ def users_of(path: Path) -> UserList:
 
 def _placed(path: Path, place: Place, finding: Finding) -> Finding:
     where = f"{path.name}:{place.line}:{place.column}"
+    if finding.id == MAPPING.id:  # whose words are about a cluster file
+        finding = replace(finding, allowed="groups and users", fix=_FIX)
     return replace(finding, cause=f"{where}: {finding.cause}", path="", fix=finding.fix or _FIX)
 
 

@@ -451,7 +451,7 @@ def _beside_cluster_file(path: Path, info: ValidationInfo) -> Path:
         return path
     # Whoever may change the file, such as with a pull request, may not make others print or deploy what they can read.
     if not is_below(folder, path):
-        raise PydanticCustomError("outside", "the script is not in the folder of the cluster file")
+        raise PydanticCustomError("outside", "the file is not in the folder of the cluster file")
     return Path(folder, path)
 
 

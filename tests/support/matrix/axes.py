@@ -38,6 +38,7 @@ class Makes(Enum):
 
     FLEET = "fleets"
     NODE_GROUP = "node groups"
+    COMPUTE_NODE_GROUP = "compute node groups"
     TEMPLATE = "launch templates"
 
 
@@ -64,6 +65,8 @@ PROFILES = (
     Profile("eks node group", Orchestrator.EKS_MANAGED, makes=Makes.NODE_GROUP, images=(NO_WISH,)),
     Profile("eks-managed", Orchestrator.EKS_MANAGED, makes=Makes.TEMPLATE, images=(NO_WISH, *OWN_IMAGES)),
     Profile("eks-self-managed", Orchestrator.EKS_SELF_MANAGED, makes=Makes.TEMPLATE, images=OWN_IMAGES),
+    # A construct makes the resource group by which AWS PCS takes a reservation; images are those of its templates.
+    Profile("pcs node group", Orchestrator.PCS, makes=Makes.COMPUTE_NODE_GROUP, images=(NO_WISH,)),
     Profile("pcs", Orchestrator.PCS, makes=Makes.TEMPLATE, images=(NO_WISH, *OWN_IMAGES)),
 )
 

@@ -22,7 +22,9 @@ from cdk_gpu_clusters import (
     EksGpuNodeGroup,
     GpuFleet,
     GpuLaunchTemplate,
+    MigLayout,
     NodeImage,
+    PcsNodeGroup,
 )
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.template_rules.engine import not_compliant
@@ -34,12 +36,15 @@ from matrix.invariant import violations
 from matrix.kubernetes import Kubernetes, Shared
 from matrix.nodes import Nodes
 from matrix.outcome import outcome_of
+from matrix.slurm import Slurm
 from matrix.template_rules import ask_rules
 
+#: Advice about profiles of MIG, whatever else is asked for.
+_DISPUTED_NAMES = "GPU-MIG-007"
 _CDK_JSON = Path(__file__).parents[3] / "cdk.json"
 
 #: A stack holds 500 resources and its template 1 MB (AWS CloudFormation quotas): so many fit in any case.
-PER_STACK = {Makes.FLEET: 12, Makes.NODE_GROUP: 12, Makes.TEMPLATE: 60}
+PER_STACK = {Makes.FLEET: 12, Makes.NODE_GROUP: 12, Makes.COMPUTE_NODE_GROUP: 12, Makes.TEMPLATE: 60}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class Result:
         digest: Digest of the launch template without the type's name, logical ids and its path; two combinations of
             one class
             have the same. Empty for a fleet or node group, whose user data counts the type's hardware.
+        group: The compute node group of AWS PCS as JSON, to be held against the registry's schema; empty for others.
     """
 
     combination: Combination
@@ -76,6 +82,7 @@ class Result:
     undecidable: tuple[str, ...]
     verdicts: int
     digest: str
+    group: str = ""
 
 
 def synthesize(batch: Batch) -> list[Result]:
@@ -132,7 +139,8 @@ def _synthesize(batch: Batch, directory: str) -> Cloud:
         bench = Bench(app, f"Stack{number}", kubernetes if number % 2 else None)
         for index, combination in enumerate(chunk):
             bench.make(combination, name_of(index), batch.makes)
-    _acknowledge(app, {finding.id for each in batch.combinations for finding in outcome_of(each).findings})
+    told = {finding.id for each in batch.combinations for finding in outcome_of(each).findings}
+    _acknowledge(app, told | ({_DISPUTED_NAMES} if batch.makes is Makes.COMPUTE_NODE_GROUP else set()))
     app.synth()
     return Cloud.read(directory)
 
@@ -170,6 +178,7 @@ def _result(cloud: Cloud, place: Place, combination: Combination, makes: Makes, 
         undecidable=tuple(verdict.reason for verdict in verdicts if verdict.outcome is Outcome.UNDECIDABLE),
         verdicts=len(verdicts),
         digest=_digest(nodes) if makes is Makes.TEMPLATE else "",
+        group="" if nodes.compute_node_group is None else json.dumps(nodes.compute_node_group),
     )
 
 
@@ -195,6 +204,7 @@ class Bench:
         )
         self._shared: tuple[EfaSecurityGroup, ec2.SecurityGroup, iam.IInstanceProfile] | None = None
         self._shared_by_groups: Shared | None = None
+        self._slurm: Slurm | None = None
 
     def make(self, combination: Combination, name: str, makes: Makes) -> None:
         """Make the fleet, the node group or the launch template of a combination."""
@@ -203,6 +213,8 @@ class Bench:
                 self._fleet(combination, name)
             case Makes.NODE_GROUP:
                 self._node_group(combination, name)
+            case Makes.COMPUTE_NODE_GROUP:
+                self._compute_node_group(combination, name)
             case Makes.TEMPLATE:
                 self._template(combination, name)
 
@@ -235,6 +247,26 @@ class Bench:
             interface_policy=combination.policy,
             fabric=shared.fabric_of(combination.instance_type) if plan is not None and plan.efa_count else None,
             role=shared.role,
+            alarms=None,
+        )
+
+    def _compute_node_group(self, combination: Combination, name: str) -> None:
+        if self._slurm is None:
+            self._slurm = Slurm(self.stack, self.vpc)
+        plan = outcome_of(combination).interfaces
+        least = {"min_node_count": 0, "max_node_count": combination.nodes} if combination.is_elastic else {}
+        PcsNodeGroup(
+            self.stack,
+            name,
+            cluster=self._slurm.cluster,
+            instance_type=combination.instance_type,
+            **(least or {"node_count": combination.nodes}),
+            capacity=self._capacity(combination, name),
+            efa=combination.efa,
+            interface_policy=combination.policy,
+            mig=None if combination.slices is None else MigLayout(combination.slices),
+            fabric=self._slurm.fabric_of(combination.instance_type) if plan is not None and plan.efa_count else None,
+            role=self._slurm.role,
             alarms=None,
         )
 

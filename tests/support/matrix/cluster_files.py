@@ -55,7 +55,7 @@ class ClusterFile:
 
 @st.composite
 def cluster_files(draw: st.DrawFn) -> ClusterFile:
-    """Cluster files of one to three training fleets, and an inference fleet now and then."""
+    """Cluster files of one to three training fleets, and now and then an inference fleet, or a Slurm cluster."""
     region, zone, other_zone = draw(st.sampled_from(_PLACES))
     stores = draw(_stores())
     names = draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True))
@@ -69,6 +69,12 @@ def cluster_files(draw: st.DrawFn) -> ClusterFile:
     }
     if draw(st.integers(0, 3)) == 3 and "public" not in cluster["network"]:
         cluster["inference"] = {"fleets": {"d": draw(inference_fleets(region, zone, sorted(stores)))}}
+    elif draw(st.integers(0, 3)) == 3:
+        # Fleets are named too shortly for a queue of each, and a group that scales begins at 0: mostly known to be so.
+        for fleet in cluster["training"]["fleets"].values():
+            fleet.update({"min_nodes": 0} if "min_nodes" in fleet else {})
+        queues = {"work": {"fleets": list(names)}}
+        cluster |= {"orchestrator": "pcs", "pcs": {"size": "large", "login": {"nodes": 0}, "queues": queues}}
     tags = draw(_TAGS)
     cluster |= {"tags": tags} if tags else {}
     cluster |= {"data": stores} if stores else {}

@@ -120,13 +120,16 @@ def asked_of(cluster: Mapping[str, Any], part: str, name: str) -> Asked:
             store["existing_lustre"]["security_group_id"] for store in stores if "existing_lustre" in store
         ),
         environment=fleet.get("environment", {}),
-        **_on_eks(cluster),
+        **_joined(cluster),
     )
     return asked.buying(_purchase(fleet, asked))
 
 
-def _on_eks(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """What changes with `orchestrator: eks`."""
+def _joined(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """What changes with `orchestrator: eks` and `orchestrator: pcs`."""
+    if cluster.get("orchestrator") == "pcs":
+        groups = cluster.get("pcs", {}).get("existing", {}).get("security_group_ids", [None])
+        return {"orchestrator": "pcs", "cluster_group": groups[0]}
     if cluster.get("orchestrator") != "eks":
         return {}
     existing = cluster.get("eks", {}).get("existing", {})

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from matrix.axes import EFA_WISHES, NO_WISH, POLICIES, PROFILES, PURCHASES, Image, Makes, Profile
 from matrix.hardware import ULTRASERVERS, hardware_types
@@ -13,7 +15,7 @@ from matrix.scenario import Asked
 
 ZONE = "us-east-1a"
 SUBNET = "subnet-0123456789abcdef0"
-#: Security group of an existing cluster of Amazon EKS.
+#: Security group of an existing cluster of Amazon EKS, or of AWS PCS.
 CLUSTER_GROUP = "sg-0c105e0123456789a"
 
 
@@ -34,6 +36,23 @@ class Combination:
         return ULTRASERVERS.get(self.instance_type, (2,))[0]
 
     @property
+    def is_elastic(self) -> bool:
+        """Whether the nodes come and go with their jobs: those of AWS PCS on Spot do here."""
+        return self.profile.makes is Makes.COMPUTE_NODE_GROUP and PURCHASES[self.purchase].kind == "spot"
+
+    @property
+    def slices(self) -> str | None:
+        """How each GPU is split: those of AWS PCS without EFA are here, into as many of the smallest as there are."""
+        gpu = mig_gpu_of(instance_type(self.instance_type))
+        if self.profile.makes is not Makes.COMPUTE_NODE_GROUP or self.efa is not False or self.is_elastic:
+            return None
+        if gpu is None or not gpu.profiles:
+            return None
+        plain = [profile for profile in gpu.profiles.values() if not profile.attributes]
+        smallest = min(plain, key=lambda profile: (profile.compute_slices, profile.memory_slices))
+        return ",".join([smallest.name] * smallest.max_instances)
+
+    @property
     def asked(self) -> Asked:
         """The combination as the invariants read it."""
         return Asked(
@@ -44,12 +63,13 @@ class Combination:
             policy=self.policy.value if self.policy else None,
             system=self.image.system,
             image_id=self.image.image_id,
-            minimum=self.nodes,
+            minimum=0 if self.is_elastic else self.nodes,
             maximum=self.nodes,
             zone=ZONE,
             zones={SUBNET: ZONE},
             tags={"team": "matrix"},
             is_node_group=self.profile.makes is Makes.NODE_GROUP,
+            partition=self.slices,
             cluster_group=CLUSTER_GROUP,
         )
 

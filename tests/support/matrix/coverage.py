@@ -4,7 +4,8 @@ What a launch template says is decided by the profile, the interfaces, the purch
 written into it as it is. Combinations that agree in all of these are one class: their templates differ in `InstanceType`
 alone. Every class is synthesized, and every type with every purchase where the profile has a fleet. For types with
 accelerators these are whole fleets, since user data counts the type's hardware: with every purchase, and every layout.
-Of node groups of Amazon EKS every class is synthesized, too, and every type with every layout.
+Of node groups of Amazon EKS every class is synthesized, too, and every type with every layout. Of those of AWS PCS every
+layout is, and every purchase; GPUs are split and unsplit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from matrix.combinations import Combination, product_of_axes
 from matrix.outcome import Outcome, outcome_of
 
 #: A fleet has about ten resources, a node group five and a template one: so many take a process a few seconds.
-PER_APP = {Makes.FLEET: 60, Makes.NODE_GROUP: 120, Makes.TEMPLATE: 240}
+PER_APP = {Makes.FLEET: 60, Makes.NODE_GROUP: 120, Makes.COMPUTE_NODE_GROUP: 60, Makes.TEMPLATE: 240}
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class Coverage:
         named: Of these, combinations of which the very template is synthesized.
         fleets: Combinations to synthesize as whole fleets.
         node_groups: Combinations to synthesize as managed node groups.
+        compute_node_groups: Combinations to synthesize as compute node groups of AWS PCS.
         templates: Combinations to synthesize as launch templates alone.
         refused: Combinations that a construct has to refuse, by profile, type and the one rule that says so.
     """
@@ -39,6 +41,7 @@ class Coverage:
     named: int = 0
     fleets: list[Combination] = field(default_factory=list)
     node_groups: list[Combination] = field(default_factory=list)
+    compute_node_groups: list[Combination] = field(default_factory=list)
     templates: list[Combination] = field(default_factory=list)
     refused: dict[tuple[str, str, str], Combination] = field(default_factory=dict)
 
@@ -48,6 +51,7 @@ class Coverage:
         return [
             *batches(self.fleets, Makes.FLEET, size=PER_APP[Makes.FLEET]),
             *batches(self.node_groups, Makes.NODE_GROUP, size=PER_APP[Makes.NODE_GROUP]),
+            *batches(self.compute_node_groups, Makes.COMPUTE_NODE_GROUP, size=PER_APP[Makes.COMPUTE_NODE_GROUP]),
             *batches(self.templates, Makes.TEMPLATE, size=PER_APP[Makes.TEMPLATE]),
         ]
 
@@ -66,18 +70,23 @@ def cover() -> Coverage:
     coverage.accepted = len(accepted)
     seen: set[Hashable] = set()
     chosen: set[Hashable] = set()
+    chosen_of = {
+        Makes.FLEET: coverage.fleets,
+        Makes.NODE_GROUP: coverage.node_groups,
+        Makes.COMPUTE_NODE_GROUP: coverage.compute_node_groups,
+    }
     for combination, key in accepted:
         makes = combination.profile.makes
         if makes is Makes.TEMPLATE:
             continue
-        sights = (_sights_of_fleet if makes is Makes.FLEET else _sights_of_node_group)(combination, key)
+        sights = _SIGHTS[makes](combination, key)
         if not sights <= seen:
-            (coverage.fleets if makes is Makes.FLEET else coverage.node_groups).append(combination)
+            chosen_of[makes].append(combination)
             chosen.add((key, combination.instance_type))
             seen |= {*sights, *_sights_of_template(combination, key)}
     for combination, key in accepted:
         sights = _sights_of_template(combination, key)
-        if combination.profile.makes is not Makes.NODE_GROUP and not sights <= seen:
+        if combination.profile.makes in (Makes.FLEET, Makes.TEMPLATE) and not sights <= seen:
             coverage.templates.append(combination)
             chosen.add((key, combination.instance_type))
             seen |= sights
@@ -94,7 +103,9 @@ def _accepted(coverage: Coverage) -> Iterator[tuple[Combination, tuple[Hashable,
             yield combination, class_of(combination, outcome)
         elif len(errors) == 1 and combination.profile.makes is not Makes.TEMPLATE:
             (rule,) = errors
-            key = (combination.profile.name, combination.instance_type, rule)
+            # Of AWS PCS, one for a rule: fleets show every type already.
+            every = combination.profile.makes is not Makes.COMPUTE_NODE_GROUP
+            key = (combination.profile.name, combination.instance_type if every else "", rule)
             coverage.refused.setdefault(key, combination)
 
 
@@ -111,6 +122,23 @@ def _sights_of_fleet(combination: Combination, key: tuple[Hashable, ...]) -> set
 def _sights_of_node_group(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
     """What a node group shows: its class, and its type with its interfaces, which decide how many pods it takes."""
     return {key, ("node group", combination.instance_type, key[1])}
+
+
+def _sights_of_compute_node_group(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
+    """What a compute node group shows: a layout of interfaces, a purchase, and GPUs that are split or not."""
+    _, interfaces, purchase, _ = key
+    return {
+        ("compute node group", interfaces),
+        ("compute node group", purchase),
+        ("compute node group", combination.slices is not None),
+    }
+
+
+_SIGHTS = {
+    Makes.FLEET: _sights_of_fleet,
+    Makes.NODE_GROUP: _sights_of_node_group,
+    Makes.COMPUTE_NODE_GROUP: _sights_of_compute_node_group,
+}
 
 
 def _sights_of_template(combination: Combination, key: Hashable) -> set[Hashable]:

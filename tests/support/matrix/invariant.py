@@ -53,6 +53,7 @@ def invariants() -> Mapping[str, Invariant]:
     from matrix import (  # noqa: F401
         invariants_access,
         invariants_capacity,
+        invariants_compute_node_groups,
         invariants_groups,
         invariants_interfaces,
         invariants_node_groups,

@@ -58,10 +58,12 @@ def reservation_target(nodes: Nodes) -> Iterator[str]:
         yield "both an id and a resource group"
     for field, value in target.items():
         by_group = field == "CapacityReservationResourceGroupArn"
+        # AWS PCS user guide, overview of launch templates: an On-Demand reservation by a resource group that holds it.
+        wants_group = nodes.compute_node_group is not None and asked.kind == "odcr"
         if asked.is_made_here:
-            if by_group or not isinstance(nodes.reservation, Mapping):
+            if by_group is not wants_group or not isinstance(nodes.reservation, Mapping):
                 yield f"{field} {value}, not the reservation of this app"
-        elif nodes.reservation != asked.target or by_group != str(asked.target).startswith("arn:"):
+        elif nodes.reservation != asked.target or by_group != (wants_group or str(asked.target).startswith("arn:")):
             yield f"{field} {value}, not {asked.target}"
 
 
@@ -95,8 +97,7 @@ def reservation_placement_group(nodes: Nodes) -> Iterator[str]:
 
 def _group_of_reservation(nodes: Nodes) -> object:
     """The placement group that the reservation names as the end of an ARN."""
-    target = nodes.data["CapacityReservationSpecification"]["CapacityReservationTarget"]
-    place = nodes.cloud.find(nodes.stack, next(iter(target.values())))
+    place = nodes.reservation_place
     arn = None if place is None else nodes.cloud.properties(place).get("PlacementGroupArn")
     if place is None or arn is None:
         return None

@@ -55,7 +55,7 @@ def no_desired_capacity(nodes: Nodes) -> Iterator[str]:
 @invariant("group-size", f"{_BLOCKS}: no instances before the block's start and after its end")
 def group_size(nodes: Nodes) -> Iterator[str]:
     """The group's bounds are those that were asked for; a group starts empty that is kept filled, or is to end."""
-    if nodes.launcher is None:
+    if nodes.launcher is None or nodes.compute_node_group is not None:  # whose bounds are those of AWS PCS
         return
     asked, bounds = nodes.asked, nodes.bounds
     is_kept = asked.purchase.is_block or (asked.purchase.is_reserved and asked.minimum == asked.maximum)
@@ -96,9 +96,9 @@ def one_template(nodes: Nodes) -> Iterator[str]:
 )
 def newest_template_version(nodes: Nodes) -> Iterator[str]:
     """The group follows the newest version of its template."""
-    if nodes.group is None:
+    if nodes.node_group is not None or nodes.launcher is None:
         return
-    version = nodes.group.get("LaunchTemplate", {}).get("Version")
+    version = (nodes.launcher.get("LaunchTemplate") or nodes.launcher["CustomLaunchTemplate"]).get("Version")
     if version != {"Fn::GetAtt": [nodes.template.logical_id, "LatestVersionNumber"]}:
         yield f"version {version}"
 

@@ -105,27 +105,46 @@ class Nodes:
         """Its properties, None where EKS manages no such group."""
         return None if self.node_group_place is None else self.cloud.properties(self.node_group_place)
 
+    @cached_property
+    def compute_node_group_place(self) -> Place | None:
+        """The compute node group of AWS PCS that launches from the template."""
+        for place, properties in self.cloud.of_type("AWS::PCS::ComputeNodeGroup").items():
+            named = properties.get("CustomLaunchTemplate", {}).get("TemplateId")
+            if self.cloud.find(place.stack, named) == self.template:
+                return place
+        return None
+
+    @property
+    def compute_node_group(self) -> Properties | None:
+        """Its properties, None where AWS PCS has no such group."""
+        place = self.compute_node_group_place
+        return None if place is None else self.cloud.properties(place)
+
     @property
     def launcher_place(self) -> Place | None:
-        """What launches from the template: either of the two, None where that is in no template."""
-        return self.group_place or self.node_group_place
+        """What launches from the template: one of the three, None where that is in no template."""
+        return self.group_place or self.node_group_place or self.compute_node_group_place
 
     @property
     def launcher(self) -> Properties | None:
         """Its properties."""
-        return self.group or self.node_group
+        return self.group or self.node_group or self.compute_node_group
 
     @property
     def subnets(self) -> Sequence[Json]:
         """The subnets of the group."""
         group = self.launcher or {}
-        subnets: Sequence[Json] = group.get("VPCZoneIdentifier") or group.get("Subnets") or []
+        names = ("VPCZoneIdentifier", "Subnets", "SubnetIds")
+        subnets: Sequence[Json] = next((group[name] for name in names if name in group), [])
         return subnets
 
     @property
     def bounds(self) -> tuple[int, int]:
         """Least and most nodes of the group."""
         group = self.launcher or {}
+        if "ScalingConfiguration" in group:
+            counts = group["ScalingConfiguration"]
+            return int(counts["MinInstanceCount"]), int(counts["MaxInstanceCount"])
         sizes = group.get("ScalingConfig", group)
         return int(sizes["MinSize"]), int(sizes["MaxSize"])
 
@@ -138,9 +157,29 @@ class Nodes:
     @cached_property
     def reservation(self) -> Properties | str | None:
         """The target reservation: its properties if the app makes it, else id or ARN, or None for none."""
+        if self.reservation_place is not None:
+            return self.cloud.properties(self.reservation_place)
+        stack, value = self._targeted
+        return None if value is None else str(self.cloud.literal(stack, value))
+
+    @cached_property
+    def reservation_place(self) -> Place | None:
+        """The target reservation if the app makes it."""
+        stack, value = self._targeted
+        return self.cloud.find(stack, value)
+
+    @cached_property
+    def _targeted(self) -> tuple[str, Json]:
+        """What names the target reservation, and in which stack: the template, or a group that holds it alone."""
         target = self.data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
         value = next(iter(target.values()), None)
-        return None if value is None else self._made_or_named(value)
+        place = self.cloud.find(self.stack, value)
+        if place is None or place not in self.cloud.of_type("AWS::ResourceGroups::Group"):
+            return self.stack, value
+        (member,) = self.cloud.properties(place)["Resources"]
+        # An ARN that ends in the id: "…:capacity-reservation/" and the id, or both in one text.
+        end = member["Fn::Join"][1][-1] if isinstance(member, dict) else member
+        return place.stack, end.rpartition("/")[2] if isinstance(end, str) else end
 
     def _made_or_named(self, value: Json) -> Properties | str:
         place = self.cloud.find(self.stack, value)
@@ -176,7 +215,8 @@ class Nodes:
         """Role of the nodes."""
         if self.node_group_place is not None and self.node_group is not None:
             return self.cloud.find(self.node_group_place.stack, self.node_group["NodeRole"])
-        profile = self.cloud.find(self.stack, self.data.get("IamInstanceProfile", {}).get("Arn"))
+        by_group = (self.compute_node_group or {}).get("IamInstanceProfileArn")
+        profile = self.cloud.find(self.stack, by_group or self.data.get("IamInstanceProfile", {}).get("Arn"))
         if profile is None:
             return None
         (role,) = self.cloud.properties(profile)["Roles"]

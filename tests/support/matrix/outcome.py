@@ -8,6 +8,7 @@ from functools import cache
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.images import ImageParameter, ImagePurpose
 from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
+from cdk_gpu_clusters.fleet.compute_node_group import check_capacity_of_group
 from cdk_gpu_clusters.fleet.profile import PROFILES as ORCHESTRATORS
 from cdk_gpu_clusters.fleet.profile import ImageChoice
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms, decide_capacity
@@ -69,6 +70,8 @@ def outcome_of(combination: Combination) -> Outcome:
     findings = about_efa + about_plan + about_image + about_purchase
     if combination.profile.makes is Makes.NODE_GROUP:
         findings += _node_group(combination.instance_type, combination.purchase)
+    if combination.profile.makes is Makes.COMPUTE_NODE_GROUP:
+        findings += _compute_node_group(combination.purchase)
     return Outcome(plan, decision, image, findings)
 
 
@@ -119,6 +122,12 @@ def _node_group(name: str, purchase: str) -> tuple[Finding, ...]:
     """What EKS refuses beyond what EC2 does."""
     _, about_image = choose_ami_type(instance_type(name))
     return (*about_image, *check_block_of_group(terms_of(purchase)))
+
+
+@cache
+def _compute_node_group(purchase: str) -> tuple[Finding, ...]:
+    """What AWS PCS refuses beyond what EC2 does."""
+    return tuple(check_capacity_of_group(terms_of(purchase)))
 
 
 def terms_of(name: str) -> CapacityTerms:

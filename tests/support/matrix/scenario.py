@@ -77,7 +77,7 @@ class Asked:
         server_groups: Security groups of those that exist already.
         environment: Variables of the nodes.
         is_node_group: Whether Amazon EKS makes and resizes the group, for one of our node groups.
-        cluster_group: The security group of an existing cluster of Kubernetes that the nodes join.
+        cluster_group: The security group of an existing cluster that the nodes join, of Kubernetes or Slurm.
     """
 
     instance_type: str

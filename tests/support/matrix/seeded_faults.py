@@ -12,6 +12,7 @@ import pytest
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_pcs as pcs
 
 from cdk_gpu_clusters.compute import fleet, fleet_resources, launch_template
 from cdk_gpu_clusters.compute.launch_template import launch_template_data
@@ -22,6 +23,8 @@ from cdk_gpu_clusters.fleet import plan as fleet_plan
 from cdk_gpu_clusters.network import efa_security_group
 from cdk_gpu_clusters.orchestration.eks import node_group
 from cdk_gpu_clusters.orchestration.eks.node_group import managed_nodes
+from cdk_gpu_clusters.orchestration.pcs import node_group as pcs_nodes
+from cdk_gpu_clusters.orchestration.pcs import node_role as pcs_role
 from cdk_gpu_clusters.rules import capacity, interfaces, mig
 from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse
 from cdk_gpu_clusters.rules.images import choose_image
@@ -105,6 +108,21 @@ def on_eks(invariant: str, change: Callable[[eks.CfnNodegroup], object], fleet: 
         return group
 
     return Fault(invariant, fleet, lambda patch: patch.setattr(node_group, "managed_nodes", faulty), orchestrator="eks")
+
+
+def on_pcs(invariant: str, path: str, value: object, fleet: Data = SPOT) -> Fault:
+    """Another compute node group of AWS PCS: a path of its properties with another value, or without one."""
+    original = pcs_nodes.compute_nodes
+
+    def faulty(*args: Any, **options: Any) -> pcs.CfnComputeNodeGroup:
+        group = original(*args, **options)
+        if value is None:
+            group.add_property_deletion_override(path)
+        else:
+            group.add_property_override(path, value)
+        return group
+
+    return Fault(invariant, fleet, lambda patch: patch.setattr(pcs_nodes, "compute_nodes", faulty), orchestrator="pcs")
 
 
 def in_user_data(old: str, new: str) -> Plant:
@@ -400,5 +418,20 @@ FAULTS = (
         "replaced-by-eks",
         lambda group: group.add_property_override("UpdateConfig.UpdateStrategy", "DEFAULT"),
         RESERVED,
+    ),
+    on_pcs("pcs-type", "InstanceConfigs.0.InstanceType", "p4de.24xlarge"),
+    on_pcs("pcs-purchase", "PurchaseOption", "ONDEMAND"),
+    on_pcs("pcs-size", "ScalingConfiguration.MaxInstanceCount", 9),
+    on_pcs("pcs-subnet", "SubnetIds.0", "subnet-0123456789abcdef1"),
+    on_pcs("pcs-slices", "SlurmConfiguration.GresCustomSettings", None, {**SPLIT, "capacity": "on_demand"}),
+    on_pcs("pcs-scripts", "NodeLifecycleActions.Stages.NodeBootstrapped.0.OnError", "CONTINUE"),
+    Fault("pcs-role", SPOT, with_value(pcs_role, "PCS_PATH", "/nodes/"), orchestrator="pcs"),
+    Fault(
+        "pcs-controller",
+        SPOT,
+        in_template(
+            lambda data: data["networkInterfaces"][1].update(groups=data["networkInterfaces"][1]["groups"][:1])
+        ),
+        orchestrator="pcs",
     ),
 )

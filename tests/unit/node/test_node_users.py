@@ -51,10 +51,10 @@ def test_a_list_becomes_a_file_from_s3_with_every_number() -> None:
         ({"name": "alice", "uid": 0}, "GPU-USR-001", "users.users[0].uid"),
         ({"name": "alice", "uid": 1000}, "GPU-USR-001", "users.users[0].uid"),
         ({"name": "alice", "uid": 60001}, "GPU-USR-001", "users.users[0].uid"),
-        ({"name": "alice", "uid": "2001"}, "GPU-USR-001", "users.users[0]"),
-        ({"name": "alice", "uid": True}, "GPU-USR-001", "users.users[0]"),
+        ({"name": "alice", "uid": "2001"}, "GPU-USR-001", "users.users[0].uid"),
+        ({"name": "alice", "uid": True}, "GPU-USR-001", "users.users[0].uid"),
         ({"uid": 2001}, "GPU-USR-001", "users.users[0]"),
-        ({"name": "alice", "uid": 2001, "home": "/x"}, "GPU-USR-001", "users.users[0]"),
+        ({"name": "alice", "uid": 2001, "home": "/x"}, "GPU-USR-001", "users.users[0].home"),
         ({"name": "alice", "uid": 2001, "shell": "bash"}, "GPU-USR-001", "users.users[0].shell"),
         ({"name": "alice", "uid": 2001, "groups": ["physics"]}, "GPU-USR-002", "users.users[0].groups"),
         ({"name": "alice", "uid": 2001, "ssh_keys": ["hello"]}, "GPU-USR-003", "users.users[0].ssh_keys[0]"),
@@ -66,6 +66,14 @@ def test_a_wrong_user_is_refused_at_its_place(user: Any, rule: str, path: str) -
     with pytest.raises(ConfigError) as refused:
         read_users({"users": [user]})
     assert [(one.id, one.path) for one in refused.value.findings] == [(rule, path)]
+    assert all(one.fix for one in refused.value.findings)
+
+
+def test_what_a_message_quotes_is_no_password() -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_users({"users": [{"name": "alice", "uid": 2001, "password": "hunter2"}]})
+    assert [one.got for one in refused.value.findings] == ["password"]
+    assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize("data", [None, [], "alice", {"people": []}, {"users": "alice"}, {"groups": {"a": "b"}}])

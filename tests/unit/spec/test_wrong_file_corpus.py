@@ -1,7 +1,8 @@
 """Mistakes that newcomers make in cluster files: each is located, its cause comes first, and its fix works.
 
 A case spoils a right file by one edit (`wrong`), or is a whole file (`text`). `found` has all errors and warnings with
-their places, `says` what the first one tells to do, and `fix` is the edit that this asks for.
+their places, `says` what the first one tells to do, and `fix` is the edit that this asks for. A case may have other
+files beside the cluster file: `beside` has them as they are wrong, `mended` as they are right.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ class Case:
     fix: Mapping[str, str] = field(default_factory=dict)
     #: Word -> how many characters stand in its place.
     repeat: Mapping[str, int] = field(default_factory=dict)
+    #: Name -> text of a file beside the cluster file, wrong and right.
+    beside: Mapping[str, str] = field(default_factory=dict)
+    mended: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def spoilt(self) -> str:
@@ -63,7 +67,9 @@ def cases() -> dict[str, Case]:
 CASES = cases()
 
 
-def reading(folder: Path, text: str) -> list[Finding]:
+def reading(folder: Path, text: str, beside: Mapping[str, str] | None = None) -> list[Finding]:
+    for name, other in (beside or {}).items():
+        (folder / name).write_text(other, encoding="utf-8")
     file = folder / "cluster.yaml"
     file.write_text(text, encoding="utf-8", newline="")
     return [one for one in read_cluster(file).findings if one.severity is not Severity.INFO]
@@ -87,7 +93,7 @@ def test_a_mistake_is_located_and_explained(case: Case, tmp_path: Path) -> None:
     text = case.spoilt
     for word, length in case.repeat.items():
         text = text.replace(word, "x" * length)
-    findings = reading(tmp_path, text)
+    findings = reading(tmp_path, text, case.beside)
     assert [place(one) for one in findings] == case.found
     assert findings[0].fix == case.says
     assert all(len(line) < LONGEST_LINE for line in format_findings(findings).splitlines())
@@ -95,8 +101,9 @@ def test_a_mistake_is_located_and_explained(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_fix_works(case: Case, tmp_path: Path) -> None:
-    fixed = edited(case.spoilt, case.fix) if case.fix else BASES["plain"]
-    assert [place(one) for one in reading(tmp_path, fixed) if one.severity is Severity.ERROR] == []
+    fixed = edited(case.spoilt, case.fix) if case.fix or case.mended else BASES["plain"]
+    findings = reading(tmp_path, fixed, {**case.beside, **case.mended})
+    assert [place(one) for one in findings if one.severity is Severity.ERROR] == []
 
 
 @pytest.mark.parametrize("base", BASES)

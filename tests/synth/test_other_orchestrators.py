@@ -1,0 +1,199 @@
+"""One word of an example, `orchestrator`, is another one: valid templates, or an error at its place that says why not.
+
+Every example is changed into both other orchestrators. What comes out is held against the rules over templates, and
+against cfn-lint, whose schemas are those of the CloudFormation registry.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters.template_rules.engine import not_compliant
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.spec.load import read_cluster
+from cfn_linter import Linter, not_exempt
+from matrix.template_rules import ask_rules
+from stack_fixtures import Resources, of_type, readable
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TEXTS = {file.stem: file.read_text(encoding="utf-8") for file in sorted(EXAMPLES.glob("*.yaml"))}
+RECORDS = Path(__file__).parent / "__snapshots__" / "test_cluster_stacks"
+GROUPS = {
+    "ec2": "AWS::AutoScaling::AutoScalingGroup",
+    "eks": "AWS::EKS::Nodegroup",
+    "pcs": "AWS::PCS::ComputeNodeGroup",
+}
+TEMPLATE = "AWS::EC2::LaunchTemplate"
+#: Example and orchestrator -> the rules that refuse it, each at the key that it is about.
+REFUSED = {
+    ("eks-g6e-vllm", "ec2"): ["inference.fleets.llama.load_balancer GPU-INF-012"],  # on EKS, pods call the servers
+    ("eks-g6e-vllm", "pcs"): ["inference.fleets.llama GPU-SPEC-046"],  # Slurm runs jobs, and no servers
+    ("eks-p4d-mig", "ec2"): ["inference.fleets.slices.load_balancer GPU-INF-012"],
+    ("eks-p4d-mig", "pcs"): ["inference.fleets.slices GPU-SPEC-046"],
+    ("g5-single-gpu", "pcs"): ["inference.fleets.bert GPU-SPEC-046"],
+    ("g6e-tensor-parallel", "pcs"): ["inference.fleets.llama GPU-SPEC-046"],
+    ("inf2-neuron", "pcs"): [
+        "inference.fleets.neuron GPU-SPEC-046",
+        "inference.fleets.neuron.instance_type GPU-AMI-001",
+    ],
+    ("p4d-mig-56-slices", "pcs"): ["inference.fleets.slices GPU-SPEC-046"],
+    ("p5-mixed-mig", "pcs"): ["inference.fleets.mixed GPU-SPEC-046"],
+    ("train-and-serve", "pcs"): ["inference.fleets.servers GPU-SPEC-046"],
+    ("p5en-spot", "eks"): ["training.fleets.trainers.capacity GPU-EKS-041"],  # a limit of the spot price
+    ("p5en-spot", "pcs"): ["training.fleets.trainers.capacity GPU-PCS-061"],
+    ("p6-b300-existing-reservation", "eks"): [
+        "network GPU-SPEC-035",  # an existing network with subnets in one zone
+        "training.fleets.trainers.image GPU-SPEC-036",
+    ],
+    ("p6e-gb200-ultraserver", "eks"): ["training.fleets.rack.capacity GPU-EKS-040"],  # empty 60 minutes before the end
+    ("trn1-training", "pcs"): ["training.fleets.trainers.instance_type GPU-AMI-001"],  # no image with Neuron drivers
+}
+#: What constructs say themselves about such a cluster, as a warning.
+TOLD = {
+    ("train-and-serve", "eks"): {"GPU-LUS-021"},
+    ("p6e-gb200-ultraserver", "pcs"): {"GPU-EFA-022", "GPU-EFA-024"},
+}
+
+
+def own(text: str) -> str:
+    """The orchestrator of an example."""
+    found = re.search(r"(?m)^orchestrator: (\w+)", text)
+    return found[1] if found else "ec2"
+
+
+def on(orchestrator: str, text: str) -> str:
+    """The example with one word changed."""
+    if "\norchestrator:" in text:
+        return re.sub(r"(?m)^orchestrator: \w+", f"orchestrator: {orchestrator}", text)
+    return text.replace("\nregion:", f"\norchestrator: {orchestrator}\nregion:", 1)
+
+
+CHANGES = [(name, other) for (name, text), other in product(TEXTS.items(), GROUPS) if other != own(text)]
+TAKEN = [change for change in CHANGES if change not in REFUSED]
+
+Synthesize = Callable[[str, str], tuple[dict[str, Any], str]]
+
+
+@pytest.fixture(scope="module")
+def write(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """Write an example with another orchestrator, beside the files that it names."""
+
+    def run(name: str, orchestrator: str) -> Path:
+        folder = tmp_path_factory.mktemp("cluster")
+        shutil.copy(EXAMPLES / "dev-tools.sh", folder)
+        file = folder / f"{name}.yaml"
+        file.write_text(on(orchestrator, TEXTS[name]), encoding="utf-8")
+        return file
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def synthesize(app_factory: Any, write: Callable[[str, str], Path]) -> Synthesize:
+    """Synthesize an example with another orchestrator; its templates by stack, and its Region."""
+
+    def run(name: str, orchestrator: str) -> tuple[dict[str, Any], str]:
+        spec = read_cluster(write(name, orchestrator)).spec
+        assert spec is not None
+        app = app_factory()
+        build_cluster(app, spec)
+        folder = Path(app.synth().directory)
+        assert "missing" not in json.loads((folder / "manifest.json").read_text())
+        files = {file.name.removesuffix(".template.json"): file for file in folder.glob("*.template.json")}
+        return {stack: json.loads(file.read_text()) for stack, file in files.items()}, spec.region
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def linter() -> Linter:
+    """The linter."""
+    return Linter()
+
+
+@pytest.fixture(scope="module")
+def linted() -> set[str]:
+    """The templates that were looked at: many stacks are the same with any orchestrator, as in the record of their own."""
+    return set()
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """The stacks of the example as it is, which tests/policy lints."""
+    [file] = RECORDS.glob(f"*[[]{name}.yaml[]].json")
+    stacks: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return {stack.removesuffix(".template.json"): template for stack, template in stacks.items()}
+
+
+@pytest.mark.parametrize(("name", "orchestrator"), TAKEN, ids=map("-".join, TAKEN))
+def test_another_orchestrator_gives_valid_templates(
+    name: str, orchestrator: str, synthesize: Synthesize, linter: Linter, linted: set[str]
+) -> None:
+    templates, region = synthesize(name, orchestrator)
+    groups = Counter(one["Type"] for stack in templates.values() for one in stack["Resources"].values())
+    assert groups[GROUPS[orchestrator]] >= len(re.findall(r"(?m)^ +instance_type:|\{ instance_type:", TEXTS[name])) > 0
+    assert not [other for word, other in GROUPS.items() if word != orchestrator and groups[other]]
+
+    verdicts = [one for said in ask_rules(templates, region).values() for one in said]
+    fired = [one for one in not_compliant(verdicts) if one.rule.id not in TOLD.get((name, orchestrator), set())]
+    assert [f"{one.rule.id} at {one.path}: {one.message}" for one in fired] == []
+
+    before = {stack: template["Resources"] for stack, template in recorded(name).items()}
+    for stack in set(before) & set(templates):
+        made = readable(templates[stack])["Resources"]
+        if not any(one["Type"] in GROUPS.values() for one in before[stack].values()):
+            # A closed network gets endpoints of the other service besides.
+            assert before[stack].items() <= made.items(), f"{stack} has no nodes, and is another one"
+        elif "pcs" not in (orchestrator, own(TEXTS[name])):  # which has a layout of its own for EFA
+            assert cards(before[stack]) == cards(made)
+    for stack, template in templates.items():
+        text = json.dumps(template, sort_keys=True)
+        if text not in linted and readable(template)["Resources"] != before.get(stack):
+            linted.add(text)
+            assert not_exempt(linter.findings(f"{name} on {orchestrator}: {stack}", template, region)) == []
+
+
+def cards(resources: Resources) -> list[list[tuple[int, int, str]]]:
+    """The interfaces of each launch template."""
+    return [
+        [(one["NetworkCardIndex"], one["DeviceIndex"], one["InterfaceType"]) for one in data["NetworkInterfaces"]]
+        for data in (one["Properties"]["LaunchTemplateData"] for one in of_type(resources, TEMPLATE).values())
+    ]
+
+
+@pytest.mark.parametrize(("name", "orchestrator"), REFUSED, ids=map("-".join, REFUSED))
+def test_what_another_orchestrator_cannot_do_is_refused_at_its_place(
+    name: str, orchestrator: str, write: Callable[[str, str], Path]
+) -> None:
+    file = write(name, orchestrator)
+    reading = read_cluster(file)
+    errors = [one for one in reading.findings if one.severity is Severity.ERROR]
+    assert reading.spec is None, "nothing half-made"
+    assert [f"{one.cause.partition(':')[0]} {one.id}" for one in errors] == REFUSED[name, orchestrator]
+    for one in errors:
+        path, line, column = one.path.rsplit(":", 2)
+        *_, above, key = ["", *one.cause.partition(":")[0].split(".")]
+        at = file.read_text(encoding="utf-8").splitlines()[int(line) - 1]
+        assert path == str(file)
+        assert (key if f"{key}:" in TEXTS[name] else above) in at, "the key, or what it is missing in"
+        assert at[int(column) - 1] not in " #"
+        assert one.fix
+
+
+def test_most_examples_take_every_orchestrator() -> None:
+    """A training example is refused for its one reason only, and every example is asked."""
+    assert set(REFUSED) <= set(CHANGES)
+    assert {name for name, _ in CHANGES} == set(TEXTS)
+    training = [name for name, text in TEXTS.items() if not re.search(r"(?m)^inference:", text)]
+    refused = {name for name, _ in REFUSED if name in training}
+    assert refused == {"p5en-spot", "p6-b300-existing-reservation", "p6e-gb200-ultraserver", "trn1-training"}
+    assert len(training) >= 16
