@@ -43,10 +43,10 @@ def watch_of_repairs(**options: Any) -> NodeWatch:
 
 def fail(node: Node, xid: str) -> None:
     """Have the driver report a fault of one GPU."""
-    node.kernel_says(f"NVRM: Xid (PCI:{_address_of_a_device()}): {xid}")
+    node.kernel_says(f"NVRM: Xid (PCI:{address_of_a_device()}): {xid}")
 
 
-def _address_of_a_device() -> str:
+def address_of_a_device() -> str:
     """An address on the bus of this machine, which its booted nodes see; any, if it has no PCI."""
     devices = sorted(device.name for device in Path("/sys/bus/pci/devices").glob("*"))
     return devices[0].rpartition(".")[0] if devices else "0000:00:1e"
