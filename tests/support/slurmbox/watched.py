@@ -127,6 +127,10 @@ class WatchedCluster(Cluster):
         """Rung and step of what the watchdog of a node did, in order."""
         return [f"{one['rung']} {one['state']}" for one in self.said(name) if one["stage"] == "repair"]
 
+    def waits_for(self, name: str) -> str:
+        """What the last action of the watchdog of a node came to."""
+        return [one["reason"] for one in self.said(name) if one["stage"] == "action"][-1]
+
     def said(self, name: str) -> list[dict[str, Any]]:
         """The events of a node."""
         return [json.loads(line) for line in self._fake(name, "said").read_text().splitlines()]
