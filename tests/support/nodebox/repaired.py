@@ -140,7 +140,7 @@ class Workplace(Protocol):
         """The repair for which new work is kept away from the node; empty if it gets work."""
 
     def rebooted(self) -> None:
-        """Called when the next boot has begun."""
+        """Called when the next boot has begun, and its daemons start."""
 
 
 class OnEc2:
@@ -204,6 +204,7 @@ class OnSlurm:
             try:
                 node.power_on()
                 node.ready()
+                slurm.reboot(cls.NAME)
                 yield cls(node, slurm, programs)
             finally:
                 server.close()
@@ -232,7 +233,6 @@ class OnSlurm:
 
     def rebooted(self) -> None:
         self.slurm.reboot(self.NAME)
-        self.slurm.eventually(lambda: self.slurm.node(self.NAME).state == "DOWN+DRAIN")
 
 
 def _named(user_data: str) -> str:

@@ -30,8 +30,8 @@ _OF_SLURMD = ("Prolog error", "Epilog error")
 _NAME_FROM_PCS = "/run/gpu-cluster/slurm-node"
 _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
 _TIMEOUT_SECONDS = 15
-# AWS PCS starts slurmd when cloud-init has run the user's scripts. A clock that was set meanwhile moves the time of boot
-# that slurmd has sent: then the wait has an end.
+# AWS PCS starts slurmd when cloud-init has run the scripts of the user. The wait has an end: if the clock was set after
+# slurmd sent its time of boot, that looks old.
 _REGISTRATION_SECONDS = 600.0
 # slurmd sends its time of boot in whole seconds, and clocks are corrected by seconds.
 _CLOCK_SECONDS = 10.0
