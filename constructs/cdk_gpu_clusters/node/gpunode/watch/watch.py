@@ -190,7 +190,7 @@ class Watch:
         """Remember what the response acts on as repaired, before its answer is taken.
 
         Called in the thread of the response. The orchestrator may start a job as soon as it has the node back, and the
-        prolog of that job must not find the old fault: Slurm would drain the node again, for good.
+        prolog of that job must not find the old fault: Slurm would drain the node again, permanently.
         """
         self._is_repaired = True
         self._remember()
