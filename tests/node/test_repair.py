@@ -111,6 +111,7 @@ def test_a_repair_ends_right_whose_node_loses_its_power_in_any_of_its_steps(lab:
             assert step_now(node) == step
             node.power_on()
             node.ready()
+            at.rebooted()
             node.eventually(lambda: not step_now(node))
             assert repairs(node) == expected, step
             assert at.held_for() == ("replace" if step == "take-out" else ""), step

@@ -19,12 +19,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class NetworkNamespace:
     """A network of its own, which is gone with this process: no name is registered, so that nothing is left behind.
 
+    Args:
+        of: A process whose network it is; a new one if left out.
+
     Attributes:
         path: Where other programs find it.
     """
 
-    def __init__(self) -> None:
-        self._descriptor = _in_a_thread(self._make)
+    def __init__(self, of: int | None = None) -> None:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        self._descriptor = _in_a_thread(self._make) if of is None else os.open(f"/proc/{of}/ns/net", flags)
         self.path = f"/proc/{os.getpid()}/fd/{self._descriptor}"
 
     def close(self) -> None:

@@ -43,10 +43,10 @@ def watch_of_repairs(**options: Any) -> NodeWatch:
 
 def fail(node: Node, xid: str) -> None:
     """Have the driver report a fault of one GPU."""
-    node.kernel_says(f"NVRM: Xid (PCI:{_address_of_a_device()}): {xid}")
+    node.kernel_says(f"NVRM: Xid (PCI:{address_of_a_device()}): {xid}")
 
 
-def _address_of_a_device() -> str:
+def address_of_a_device() -> str:
     """An address on the bus of this machine, which its booted nodes see; any, if it has no PCI."""
     devices = sorted(device.name for device in Path("/sys/bus/pci/devices").glob("*"))
     return devices[0].rpartition(".")[0] if devices else "0000:00:1e"
@@ -140,7 +140,7 @@ class Workplace(Protocol):
         """The repair for which new work is kept away from the node; empty if it gets work."""
 
     def rebooted(self) -> None:
-        """Called when the next boot has begun."""
+        """Called when the next boot has begun, and its daemons start."""
 
 
 class OnEc2:
@@ -204,6 +204,7 @@ class OnSlurm:
             try:
                 node.power_on()
                 node.ready()
+                slurm.reboot(cls.NAME)
                 yield cls(node, slurm, programs)
             finally:
                 server.close()
@@ -232,7 +233,6 @@ class OnSlurm:
 
     def rebooted(self) -> None:
         self.slurm.reboot(self.NAME)
-        self.slurm.eventually(lambda: self.slurm.node(self.NAME).state == "DOWN+DRAIN")
 
 
 def _named(user_data: str) -> str:

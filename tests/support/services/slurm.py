@@ -35,6 +35,7 @@ JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
+ReturnToService=2
 {nodes}
 PartitionName=train Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
@@ -147,9 +148,14 @@ class Slurm:
 
     def reboot(self, node: str) -> None:
         """What a reboot of a node is to the controller: its daemon is gone, and registers with a new boot (`-b`)."""
+        before = self._boot_time(node)
         self._slurmds[node].kill()
         self._slurmds[node].wait()
         self._slurmds[node] = self._start([self._slurmd, "-D", "-b", "-N", node])
+        self.eventually(lambda: self._boot_time(node) > before)
+
+    def _boot_time(self, node: str) -> str:
+        return _field(self._ask("scontrol", "--oneliner", "show", "node", node), "BootTime", " ")
 
     def eventually(self, look: Callable[[], object]) -> None:
         """Wait for something."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Self
 
 from cdk_gpu_clusters.node.software import software_files
 from nodebox.debian import CACHE, need_root
+from nodebox.namespace import NetworkNamespace
 from nodebox.rootfs import Recipe, root_of
 
 _PACKAGES = (
@@ -114,6 +116,14 @@ class Box:
         command = self.command("setpriv", "--pdeathsig=KILL", *arguments)
         with log.open("ab") as output:
             return subprocess.Popen(command, env=self.environment, stdout=output, stderr=output)
+
+    def listen(self, address: str, port: int) -> socket.socket:
+        """A socket of this process that listens inside."""
+        network = NetworkNamespace(self._pid)
+        try:
+            return network.listen(address, port)
+        finally:
+            network.close()
 
     def write(self, path: str, text: str, mode: int = 0o644, *, owner: str = "") -> Path:
         """Write a file inside."""

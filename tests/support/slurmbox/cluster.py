@@ -1,7 +1,7 @@
 """A real Slurm cluster in a box: munge, MariaDB, slurmdbd, slurmctld, and a slurmd for each node.
 
-A node has its own process and mount namespaces: to kill it ends all of its processes at once, as a power cut does, and
-its devices, its settings and its state in memory are those of no other node.
+A node has its own process, mount and time namespaces: to kill it ends all of its processes at once, as a power cut
+does, its devices, its settings and its state in memory are those of no other node, and its uptime begins with its boot.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ mount --bind /nodes/{name}/dev /dev
 mount --bind /nodes/{name}/run /run/gpu-cluster
 mount --bind /nodes/{name}/etc/node.env /etc/gpu-cluster/node.env
 mount --bind /nodes/{name}/etc/gres.conf /etc/slurm/gres.conf
-exec slurmd -D {boot} -N {name}
+{before_slurmd}
+exec slurmd -D -N {name}
 """
 #: Idle nodes are powered down, and jobs power them up, as in a group of AWS PCS that scales. The programs only note the
 #: nodes: a test is the service that launches and ends instances.
@@ -103,6 +104,7 @@ class Cluster:
         topology: Text of topology.conf; none if empty.
         node_environment: Lines of the node settings.
         scales: Whether Slurm powers nodes down and up; then all are powered down at first.
+        before_slurmd: Lines of shell that a node runs when it boots, with its name in `{name}`.
     """
 
     def __init__(
@@ -116,10 +118,12 @@ class Cluster:
         topology: str = "",
         node_environment: Sequence[str] = (),
         scales: bool = False,
+        before_slurmd: str = "",
     ) -> None:
         self.box, self.nodes, self._scales = box, nodes, scales
         self._settings, self._gres, self._topology = settings, gres, topology
         self._devices, self._node_environment = devices, node_environment
+        self._before_slurmd = before_slurmd
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -185,18 +189,22 @@ class Cluster:
 
     def power_on(self, name: str) -> None:
         """Boot a node. Its devices and its state in memory are new."""
-        node = self.box.path(f"/nodes/{name}")
-        if not node.exists():
-            for folder in ("dev/shm", "run", "etc"):
-                (node / folder).mkdir(parents=True)
-            (node / "dev/shm").chmod(0o1777)
-            self.box.make_devices(node / "dev", self._devices(name))
-            (node / "etc/gres.conf").write_text(self._gres)
-            (node / "etc/node.env").write_text("\n".join([*self._node_environment, f"GPU_NODE_NAME={name}", ""]))
-        own = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
-        # A node that is powered up has to boot after the controller asked for it.
-        script = _NODE.format(name=name, boot="-b" if self._scales or name in self._daemons else "")
+        if not self.in_node(name, "dev").exists():
+            self._make_node(name)
+        uptime = Path("/proc/uptime").read_text().partition(".")[0]
+        own = ["unshare", "--mount", "--pid", "--uts", "--time", f"--boottime=-{uptime}"]
+        own += ["--fork", "--kill-child", "--mount-proc"]
+        script = _NODE.format(name=name, before_slurmd=self._before_slurmd.format(name=name))
         self._start(name, *own, "--propagation", "private", "sh", "-c", script)
+
+    def _make_node(self, name: str) -> None:
+        node = self.in_node(name, "")
+        for folder in ("dev/shm", "run", "etc"):
+            (node / folder).mkdir(parents=True)
+        (node / "dev/shm").chmod(0o1777)
+        self.box.make_devices(node / "dev", self._devices(name))
+        (node / "etc/gres.conf").write_text(self._gres)
+        (node / "etc/node.env").write_text("\n".join([*self._node_environment, f"GPU_NODE_NAME={name}", ""]))
 
     def cut_power(self, name: str) -> None:
         """End all processes of a node at once."""

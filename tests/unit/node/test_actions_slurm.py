@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
+from cdk_gpu_clusters.node.gpunode import paths
+from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError, NotYet
 from cdk_gpu_clusters.node.gpunode.actions.slurm import Slurm
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from watched_node import WatchedNode
@@ -28,7 +29,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.watched = WatchedNode(folder)
         self.said = folder / "scontrol"
-        self.watched.tool("scontrol", f'#!/bin/sh\nprintf "%s\\n" "$*" >>{self.said}\n')
+        self.registered(minutes_ago=1)
         self.rows(ROWS)
 
     def rows(self, text: str) -> None:
@@ -43,6 +44,13 @@ class Cluster:
             cells = line.split("|")
             lines.append("|".join([*cells[:4], state, since, reason]) if cells[0] == name else line)
         self.rows("\n".join(lines) + "\n")
+
+    def registered(self, *, minutes_ago: float) -> None:
+        """The slurmd of gpu-1 has registered with a boot that was so long ago."""
+        booted = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 60 * minutes_ago))
+        shown = f"NodeName=gpu-1 State=IDLE+DRAIN BootTime={booted} SlurmdStartTime={booted}"
+        script = f'[ "$2" != show ] || {{ echo "{shown}"; exit; }}\nprintf "%s\\n" "$*" >>{self.said}\n'
+        self.watched.tool("scontrol", f"#!/bin/sh\n{script}")
 
     def slurm(self, **settings: str) -> Slurm:
         return Slurm(self.watched.node(node_name="gpu-1", **settings))
@@ -264,6 +272,28 @@ def test_node_under_repair_is_held_until_it_is_resumed(cluster: Cluster) -> None
     assert slurm.busy() == ""
     slurm.release()
     assert cluster.told()[1:] == ["update NodeName=gpu-1 State=RESUME"]
+
+
+def test_node_is_not_resumed_before_its_slurmd_has_registered_since_its_boot(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "uptime_seconds", lambda: 90.0)
+    cluster.state("gpu-1", "drained", "gpunode: reboot: Xid 95")
+    cluster.registered(minutes_ago=30)
+    with pytest.raises(NotYet, match="slurmd of gpu-1 has not registered since this boot"):
+        cluster.slurm().release()
+    assert cluster.told() == []
+    cluster.registered(minutes_ago=1.5)
+    cluster.slurm().release()
+    assert cluster.told() == ["update NodeName=gpu-1 State=RESUME"]
+
+
+def test_node_whose_clock_was_set_is_resumed_in_the_end(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "uptime_seconds", lambda: 600.0)
+    cluster.state("gpu-1", "drained", "gpunode: reboot: Xid 95")
+    cluster.registered(minutes_ago=600)
+    cluster.slurm().release()
+    assert cluster.told() == ["update NodeName=gpu-1 State=RESUME"]
 
 
 @pytest.mark.parametrize(

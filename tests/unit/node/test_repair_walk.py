@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import paths
-from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
+from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError, NotYet
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.repair import history
 from cdk_gpu_clusters.node.gpunode.repair.history import History, Step
@@ -282,6 +282,23 @@ def test_a_slot_that_was_taken_is_kept_over_failures_and_restarts(
             node.start()
     node.respond(REBOOT)
     assert taken == [("repairs/reboot", 10)]
+
+
+def test_a_node_that_cannot_take_work_yet_waits_for_seconds_and_was_no_failure(
+    node: RepairedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise NotYet("slurmd of gpu-1 has not registered since this boot")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(node.fleet, "release", refuse)
+        waiting = node.respond(RESET)
+        assert waiting.outcome is ResponseOutcome.WAITING
+        assert waiting.words == "slurmd of gpu-1 has not registered since this boot; because of Xid 119"
+        assert 0 < waiting.pause_seconds < 10
+        assert node.fleet.held
+    assert node.respond(RESET).outcome is ResponseOutcome.REPAIRED
+    assert node.hardware.done == ["reset", "check"]
 
 
 def test_a_fault_that_ends_while_the_fleet_has_no_room_is_forgotten(node: RepairedNode) -> None:

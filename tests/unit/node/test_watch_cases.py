@@ -177,3 +177,17 @@ def test_later_process_ends_conditions_of_the_earlier_one() -> None:
     second.cases.restore(handed_over(first.cases))
     assert list(second.cases.open) == ["gpus-replace"]
     assert second.look() == []
+
+
+def test_repaired_condition_is_over_at_once_and_told_again_if_it_is_not() -> None:
+    told = Told()
+    for _ in range(3):
+        told.look(LOST)
+    assert told.cases.dump()["severity"] == Severity.REPLACE
+    assert told.cases.dump(["gpus-replace"]) == {"open": [], "handled": [], "severity": Severity.OK, "seen": []}
+    told.cases.act_repaired(["gpus-replace"])
+    assert told.cases.dump() == {"open": [], "handled": [], "severity": Severity.OK, "seen": []}
+    for opened in ([], [], ["gpus-replace"]):
+        assert told.look(LOST) == opened
+    assert told.words == [("seen", "gpus-replace"), ("gone", "gpus-replace"), ("seen", "gpus-replace")]
+    assert told.cases.dump()["severity"] == Severity.REPLACE

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from cdk_gpu_clusters.node.gpunode.actions.auto_scaling import AutoScaling
+from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Undetermined
+from cdk_gpu_clusters.node.gpunode.state import recall
 from cdk_gpu_clusters.node.gpunode.watch import service
 from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable
 from watched_node import INSTANCE, WatchedNode
@@ -296,6 +299,27 @@ def test_setting_says_from_which_severity_on_it_acts(watched: Watched, acts_from
     assert watched.actions == 0, "no node is lost for a reset"
     assert [state for state, _ in watched.told.of("action")] == states
     assert watched.told.symptoms() == ["xid-144-0000:10:1c"]
+
+
+def test_node_looks_healthy_before_it_gets_work_again(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [ActionError("no answer"), None]
+    seen = []
+
+    def release(_: object) -> None:
+        known = recall("watch")
+        seen.append((known["severity"], known["repair"], known["open"]))
+        if answer := answers.pop(0):
+            raise answer
+
+    monkeypatch.setattr(AutoScaling, "release", release)
+    watched.kernel_says("NVRM: Xid (PCI:0000:10:1c): 144, NVLINK: SAW error")
+    watched.poll()
+    # Nobody gave it work: it still is under repair.
+    assert recall("watch")["repair"].startswith("reset, release: Xid 144")
+    assert recall("watch")["severity"] == Severity.RESET
+    watched.poll(3)
+    assert [state for state, _ in watched.told.of("action")] == ["failed", "repaired"]
+    assert seen == [(Severity.OK, "", [])] * 2
 
 
 def test_node_without_an_orchestrator_only_tells(watched: Watched) -> None:

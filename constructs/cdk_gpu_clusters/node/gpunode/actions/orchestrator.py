@@ -18,6 +18,10 @@ class ActionError(Exception):
     """The orchestrator refused or did not answer; the text is the reason."""
 
 
+class NotYet(ActionError):
+    """It cannot be done now, and soon can; the text is the reason."""
+
+
 def moment_of(text: str) -> float | None:
     """A time such as 2026-12-15T10:50:00Z, in seconds since 1970; None for anything else."""
     try:
@@ -87,6 +91,7 @@ class Orchestrator(Protocol):
         """Give this node work again, if the hold is this software's own. Harmless when repeated.
 
         Raises:
+            NotYet: If the node cannot take work yet.
             ActionError: If it fails.
         """
 

@@ -20,7 +20,8 @@ from .. import paths
 from ..checks.check import Severity
 from ..command import run
 from ..node import Node
-from .orchestrator import HOUR_SECONDS, REPAIRS, SIGNATURE, ActionError, moment_of
+from ..slurm_jobs.commands import SlurmCommands
+from .orchestrator import HOUR_SECONDS, REPAIRS, SIGNATURE, ActionError, NotYet, moment_of
 
 # sinfo manual, "NODE STATE CODES": states of nodes that accept jobs, now or after the current one.
 _ACCEPTS_JOBS = ("allocated", "completing", "idle", "mixed", "planned", "reserved")
@@ -37,6 +38,11 @@ _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
 _TIMEOUT_SECONDS = 15
 # Longer than almost every wait for jobs. An idle node is powered down with its drain, if nobody has ended that before.
 _DRAIN_SECONDS = 24 * 3600
+# AWS PCS starts slurmd when cloud-init has run the scripts of the user. The wait has an end: if the clock was set after
+# slurmd sent its time of boot, that looks old.
+_REGISTRATION_SECONDS = 600.0
+# slurmd sends its time of boot in whole seconds, and clocks are corrected by seconds.
+_CLOCK_SECONDS = 10.0
 
 
 class _Row(NamedTuple):
@@ -128,7 +134,27 @@ class Slurm:
     def release(self) -> None:
         """Resume it, unless someone has changed the reason or has resumed it."""
         if self.holds():
-            self._run("scontrol", "update", f"NodeName={self.name}", "State=RESUME")
+            name = self.name
+            self._expect_registration(name)
+            self._run("scontrol", "update", f"NodeName={name}", "State=RESUME")
+
+    def _expect_registration(self, name: str) -> None:
+        """Wait for slurmd after a boot, beside which the watchdog starts.
+
+        Without it, the controller would send jobs to a node that cannot take them. Unless `ReturnToService` is 2, it
+        also sets a node DOWN that was not drained when it registers with a new boot ("Node unexpectedly rebooted",
+        SchedMD/slurm, src/slurmctld/node_mgr.c, validate_node_specs).
+
+        Raises:
+            NotYet: If it has not registered since this boot, which is young.
+        """
+        uptime = paths.uptime_seconds()
+        if uptime >= _REGISTRATION_SECONDS:
+            return
+        shown = (SlurmCommands(self._node.settings).nodes(name) or [{}])[0]
+        booted = _moment_of(shown.get("BootTime", ""))
+        if booted is None or booted < time.time() - uptime - _CLOCK_SECONDS:
+            raise NotYet(f"slurmd of {name} has not registered since this boot")
 
     def release_former(self, started: float) -> str:
         """Resume it if this software, or slurmd, drained it before this instance started; returns the reason.

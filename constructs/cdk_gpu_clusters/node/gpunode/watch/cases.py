@@ -89,10 +89,11 @@ class Cases:
 
     def act_repaired(self, keys: Iterable[str]) -> None:
         """Close cases after a repair. Lasting symptoms that are still there must be confirmed again, and then count."""
-        for key in keys:
-            case = self.open.pop(key, None)
-            if case is not None:
-                self._counts.get(case.probe, {}).pop(key, None)
+        for key in list(keys):
+            if key in self.open:
+                self._counts.get(self.open[key].probe, {}).pop(key, None)
+                self._end(key)
+                self._reported_at.pop(key, None)
 
     def act_not_needed(self, keys: Iterable[str]) -> None:
         """Close cases of a node that is out of service already. Lasting symptoms count again once it is back."""
@@ -100,14 +101,24 @@ class Cases:
             if key in self.open and not self.open[key].symptom.lasting:
                 del self.open[key]
 
-    def dump(self) -> dict[str, Any]:
-        """The state for a later process of this boot."""
+    def dump(self, repaired: Iterable[str] = ()) -> dict[str, Any]:
+        """The state for a later process of this boot. Other threads may call it.
+
+        Args:
+            repaired: Keys of cases that count as closed already.
+        """
+        cases, handled, reported = dict(self.open), dict(self._handled), dict(self._reported_symptoms)
+        for key in repaired:
+            for known in (cases, handled, reported):
+                known.pop(key, None)
+        # The highest severity of all lasting symptoms and open cases.
+        symptoms = (*reported.values(), *(case.symptom for case in (*cases.values(), *handled.values())))
         return {
-            "open": [_plain(case) for case in self.open.values()],
-            "handled": [_plain(case) for case in self._handled.values()],
-            "severity": int(self._worst()),
+            "open": [_plain(case) for case in cases.values()],
+            "handled": [_plain(case) for case in handled.values()],
+            "severity": int(max((symptom.severity for symptom in symptoms), default=Severity.OK)),
             # For people: symptoms that require no action are in no case.
-            "seen": [symptom.reason for symptom in self._reported_symptoms.values()],
+            "seen": [symptom.reason for symptom in reported.values()],
         }
 
     def restore(self, known: Mapping[str, Any]) -> None:
@@ -117,12 +128,6 @@ class Cases:
         for case in (*self.open.values(), *self._handled.values()):
             if case.symptom.lasting:
                 self._counts.setdefault(case.probe, {})[case.symptom.key] = case.symptom.confirmations
-
-    def _worst(self) -> Severity:
-        """The highest severity of all lasting symptoms and open cases."""
-        cases = (*self.open.values(), *self._handled.values())
-        symptoms = (*self._reported_symptoms.values(), *(case.symptom for case in cases))
-        return max((symptom.severity for symptom in symptoms), default=Severity.OK)
 
     def _open(self, case: Case) -> None:
         key = case.symptom.key

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import ClassVar, NamedTuple, Protocol
 
 from .. import paths
-from ..actions.orchestrator import Orchestrator
+from ..actions.orchestrator import NotYet, Orchestrator
 from ..checks.check import Severity
 from ..command import Background
 from ..repair.history import End, History, Repair, Step
@@ -26,6 +26,8 @@ _EVIDENCE_TRIES = 3
 _EVIDENCE_SECONDS = 180.0
 # A wait costs a call or two each time, and jobs run for hours.
 _WAIT_SECONDS = 60.0
+# An idle node waits for little more than a daemon that starts.
+_SOON_SECONDS = 5.0
 # systemd gives units 90 s to stop by default (systemd-system.conf, DefaultTimeoutStopSec), and EC2 four minutes to an
 # operating system that it reboots (EC2 API reference, RebootInstances).
 _REBOOT_SECONDS = 600.0
@@ -98,6 +100,7 @@ class Response:
 
     Attributes:
         report: Receives each step of a repair: its name, the reason, and the repair.
+        before_release: Called before the orchestrator gives the node work again.
         rests: Whether programs that use the driver must wait, since the GPUs are being reset.
     """
 
@@ -144,6 +147,7 @@ class Response:
         self._reboot_asked: float | None = None
         self.rests: bool = False
         self.report: Callable[[str, str, Repair], object] = lambda *_: None
+        self.before_release: Callable[[], object] = lambda: None
 
     @property
     def is_repairing(self) -> bool:
@@ -169,6 +173,8 @@ class Response:
             result = self._respond(symptoms, reason)
         except _Held as why:
             return self._later(ResponseOutcome.HELD, str(why))
+        except NotYet as why:
+            return ResponseResult(ResponseOutcome.WAITING, f"{why}; because of {reason}", _SOON_SECONDS)
         except Exception as fault:  # noqa: BLE001 - whatever it was, a later poll tries again
             self._silence.failed(str(fault))
             words = f"{fault or type(fault).__name__}; because of {reason}"
@@ -301,7 +307,7 @@ class Response:
             grace_seconds=self._grace,
         )
         if next_step(repair, facts) is Step.RELEASE:
-            self._orchestrator.release()
+            self._release()
             return self._give_up("the fault has gone")
         if next_step(repair, facts) is Step.WAIT:
             return ResponseResult(ResponseOutcome.WAITING, f"{work}; {repair.reason}", self._wait_seconds())
@@ -342,7 +348,7 @@ class Response:
         return self._escalate(fault) if fault else self._next(repair)
 
     def _take_release(self, repair: Repair, wanted: Severity) -> Repair | ResponseResult:  # noqa: ARG002
-        self._orchestrator.release()
+        self._release()
         ended = self._history.finish(End.OK)
         self.report(End.OK.value, repair.reason, ended)
         return ResponseResult(ResponseOutcome.REPAIRED, f"{_VERBS[repair.rung]}: {repair.reason}")
@@ -364,6 +370,10 @@ class Response:
         Step.RELEASE: _take_release,
         Step.TAKE_OUT: _take_take_out,
     }
+
+    def _release(self) -> None:
+        self.before_release()
+        self._orchestrator.release()
 
     def _give_up(self, why: str) -> ResponseResult:
         """End a repair that is not needed any more, or whose node an operator has taken over."""

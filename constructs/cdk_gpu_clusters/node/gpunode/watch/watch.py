@@ -73,11 +73,12 @@ class Watch:
         self._cases = Cases(acts_from=acts_from, report=self._report_symptom, clock=clock)
         self._acting: Background[ResponseResult] = Background()
         self._acting_on: list[str] = []
+        self._is_repaired, self._remembering = False, threading.Lock()
         self._not_before = 0.0
         self._last_report = ""
         self._polls = count()
         if response is not None:
-            response.report = self._report_step
+            response.report, response.before_release = self._report_step, self._remember_repaired
         self._restore()
 
     def run(self, interval_seconds: float) -> None:
@@ -141,12 +142,12 @@ class Watch:
         if self._acting.busy or self._clock() < self._not_before or not (keys or response.is_repairing):
             return
         symptoms = [self._cases.open[key].symptom for key in keys]
+        self._acting_on = keys
         try:
             self._acting.start(lambda: response.respond(symptoms), self._clock())
         except RuntimeError as fault:
             self._report_action("failed", f"no thread: {fault}")
             return
-        self._acting_on = keys
         self._take_answer(self._patience)
 
     def _take_answer(self, seconds: float) -> None:
@@ -154,6 +155,7 @@ class Watch:
         answer = self._acting.take(seconds)
         if answer is None:
             return
+        self._is_repaired = False
         if answer.outcome in (ResponseOutcome.DONE, ResponseOutcome.DRY_RUN):
             self._cases.act_done(self._acting_on)
         elif answer.outcome is ResponseOutcome.REPAIRED:
@@ -184,15 +186,25 @@ class Watch:
     def _report_symptom(self, state: str, symptom: Symptom) -> None:
         self._writer.write("watch", state, symptom.reason, symptom=symptom.key, severity=symptom.severity.name.lower())
 
+    def _remember_repaired(self) -> None:
+        """Remember what the response acts on as repaired, before its answer is taken.
+
+        Called in the thread of the response. The orchestrator may start a job as soon as it has the node back, and the
+        prolog of that job must not find the old fault: Slurm would drain the node again, permanently.
+        """
+        self._is_repaired = True
+        self._remember()
+
     def _remember(self) -> None:
-        try:
-            # The time shows readers of this state that the watchdog still runs.
-            at = round(paths.uptime_seconds())
-            repair = "" if self._response is None else self._response.progress
-            state = {"at": at, "sequence": self._log.sequence, "repair": repair, **self._cases.dump()}
-            remember(self._memory, state)
-        except OSError as fault:
-            self._writer.complain(f"not remembered: {fault}")
+        with self._remembering:
+            try:
+                # The time shows readers of this state that the watchdog still runs.
+                at = round(paths.uptime_seconds())
+                repair = "" if self._response is None or self._is_repaired else self._response.progress
+                cases = self._cases.dump(self._acting_on if self._is_repaired else ())
+                remember(self._memory, {"at": at, "sequence": self._log.sequence, "repair": repair, **cases})
+            except OSError as fault:
+                self._writer.complain(f"not remembered: {fault}")
 
     def _restore(self) -> None:
         try:
