@@ -14,9 +14,9 @@ from .request import PARAMETER_TAG, JobRequest, read_files, read_request
 
 _TIMEOUT_SECONDS = 20
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 900, 5
-# Each start of the CLI takes most of a second of a processor. News takes three or four starts of one page each. The whole
-# board takes one start, and up to this many streams no more pages (CloudWatch Logs API reference, DescribeLogStreams: a
-# page has at most 50 streams).
+# Each start of the CLI takes most of a second of a processor. News takes three or four starts, of one page each. The
+# whole board takes one start, and up to this many streams no more pages (CloudWatch Logs API reference,
+# DescribeLogStreams: a page has at most 50 streams).
 _LISTED_WHOLE = 150
 
 Answer = TypeVar("Answer")
