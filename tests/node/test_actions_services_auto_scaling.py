@@ -7,8 +7,6 @@ import pytest
 from services.account import Account, Group
 from services.watched import WatchedNodes, expect_evidence
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture
 def group(account: Account) -> Group:
@@ -19,6 +17,7 @@ def settings(group: Group, **more: str) -> dict[str, str]:
     return {"GPU_ORCHESTRATOR": "ec2", "GPU_LOG_GROUP": group.log_group, **more}
 
 
+@pytest.mark.alone
 def test_xid_makes_the_node_unhealthy_with_its_evidence(
     account: Account, group: Group, watched_nodes: WatchedNodes
 ) -> None:

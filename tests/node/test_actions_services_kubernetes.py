@@ -13,7 +13,6 @@ from services.kernel import unused_instance_id
 from services.kubernetes import ADMIN, Kubernetes
 from services.watched import WatchedNode, WatchedNodes, expect_evidence
 
-pytestmark = pytest.mark.alone
 MINE, OTHER = "ip-10-0-0-1.ec2.internal", "ip-10-0-0-2.ec2.internal"
 KUBELET = f"system:node:{MINE}"
 
@@ -44,6 +43,7 @@ def watching(watched_nodes: WatchedNodes, cluster: Kubernetes, kubectl: Path) ->
     return Watching(watched_nodes, cluster, kubectl)
 
 
+@pytest.mark.alone
 def test_xid_cordons_the_node_and_says_why_with_its_evidence(
     account: Account, cluster: Kubernetes, watching: Watching
 ) -> None:
@@ -89,6 +89,7 @@ def test_cordon_of_an_operator_is_left_alone(account: Account, cluster: Kubernet
     assert account.bundles(node.instance_id) == []
 
 
+@pytest.mark.alone
 def test_kubelets_identity_that_may_read_all_nodes_cordons_its_own_without_a_taint(
     account: Account, cluster: Kubernetes, watching: Watching
 ) -> None:
@@ -101,6 +102,7 @@ def test_kubelets_identity_that_may_read_all_nodes_cordons_its_own_without_a_tai
     expect_evidence(account, node)
 
 
+@pytest.mark.alone
 def test_kubelets_own_identity_is_enough_to_cordon_its_node(
     account: Account, cluster: Kubernetes, watching: Watching
 ) -> None:

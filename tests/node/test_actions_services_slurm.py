@@ -12,8 +12,6 @@ from services.kernel import unused_instance_id
 from services.slurm import Slurm
 from services.watched import WatchedNode, WatchedNodes, expect_evidence
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture
 def slurm(tmp_path: Path) -> Iterator[Slurm]:
@@ -33,6 +31,7 @@ def begin(nodes: WatchedNodes, slurm: Slurm, name: str, **settings: str) -> Watc
     return nodes.begin(unused_instance_id(), {**given, **settings})
 
 
+@pytest.mark.alone
 def test_xid_drains_the_node_with_its_evidence_and_its_job_runs_on_to_its_end(
     account: Account, slurm: Slurm, watched_nodes: WatchedNodes
 ) -> None:
@@ -53,6 +52,7 @@ def test_xid_drains_the_node_with_its_evidence_and_its_job_runs_on_to_its_end(
     assert slurm.node("gpu-1") == ("IDLE+DRAIN", reason)
 
 
+@pytest.mark.alone
 def test_node_is_drained_once_and_for_a_new_fault_again_after_an_operator_resumed_it(
     account: Account, slurm: Slurm, watched_nodes: WatchedNodes
 ) -> None:

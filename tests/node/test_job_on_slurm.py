@@ -8,11 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from services.slurm import Slurm
-
-pytestmark = pytest.mark.alone
 
 
 def address() -> str:

@@ -79,6 +79,8 @@ class Terminal:
             "LANG": "C.UTF-8",
             "PIP_FIND_LINKS": "/wheels",
             "PIP_CONSTRAINT": "/versions.txt",
+            # Python compiles the modules that it imports. pip would compile all of them, which takes 25 s of a processor.
+            "PIP_COMPILE": "false",
             "CDK_DISABLE_CLI_TELEMETRY": "true",
         }
         self._disk = directory / "disk"

@@ -14,6 +14,10 @@ from .request import PARAMETER_TAG, JobRequest, read_files, read_request
 
 _TIMEOUT_SECONDS = 20
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 900, 5
+# Each start of the CLI takes most of a second of a processor. News takes three or four starts, of one page each. The
+# whole board takes one start, and up to this many streams no more pages (CloudWatch Logs API reference,
+# DescribeLogStreams: a page has at most 50 streams).
+_LISTED_WHOLE = 150
 
 Answer = TypeVar("Answer")
 
@@ -41,7 +45,7 @@ class LoggedPosts:
         """
         prefix = f"{JOBS}/{self.job_id}/"
         try:
-            if self._last is None:
+            if self._last is None or len(self._streams) <= _LISTED_WHOLE:
                 self._streams |= find_streams(self._node, self._group, prefix)
             else:
                 # A stream may be listed later than it was created (hashicorp/terraform-provider-aws, pull request
@@ -54,7 +58,7 @@ class LoggedPosts:
         return self._last
 
     def _look_for_news(self, prefix: str, number: int) -> None:
-        """Read what may have changed: a page has 50 streams, and attempts that are over only fill pages."""
+        """Read what may have changed: attempts that are over only fill pages."""
         self._streams |= find_streams(self._node, self._group, f"{prefix}result/")
         found = find_streams(self._node, self._group, f"{prefix}{attempt_prefix(number)}")
         while found:
