@@ -254,13 +254,15 @@ class Bench:
         if self._slurm is None:
             self._slurm = Slurm(self.stack, self.vpc)
         plan = outcome_of(combination).interfaces
-        least = {"min_node_count": 0, "max_node_count": combination.nodes} if combination.is_elastic else {}
+        elastic = combination.is_elastic
         PcsNodeGroup(
             self.stack,
             name,
             cluster=self._slurm.cluster,
             instance_type=combination.instance_type,
-            **(least or {"node_count": combination.nodes}),
+            node_count=None if elastic else combination.nodes,
+            min_node_count=0 if elastic else None,
+            max_node_count=combination.nodes if elastic else None,
             capacity=self._capacity(combination, name),
             efa=combination.efa,
             interface_policy=combination.policy,
