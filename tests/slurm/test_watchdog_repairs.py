@@ -97,7 +97,7 @@ def expect_reset(cluster: WatchedCluster, beside: Job) -> None:
     """The node is drained, its job comes to its own end, and after the reset it takes the next one."""
     own = Job(cluster, SICK, "before-reset")
     own.begun()
-    cluster.gpus_say(SICK, **{"remapped_rows.pending": "1"})
+    cluster.gpus_say(SICK, cells={"remapped_rows.pending": "1"})
     cluster.eventually(lambda: cluster.node(SICK)["State"] == "MIXED+DRAIN")
     reason = "gpunode: reset: GPU at 00000000:1A:00.0: a row waits to be remapped"
     assert cluster.node(SICK)["Reason"].startswith(reason)

@@ -112,9 +112,9 @@ class WatchedCluster(Cluster):
         # Open for reading, too: what is written while nobody reads is kept.
         self._kernels[name] = os.open(log, os.O_RDWR | os.O_NONBLOCK)
 
-    def gpus_say(self, name: str, *, seconds: float = 0, **cells: str) -> None:
+    def gpus_say(self, name: str, *, cells: Mapping[str, str] | None = None, seconds: float = 0) -> None:
         """Have `nvidia-smi` of a node say something of its first GPU, and take some seconds for each answer."""
-        state = {"gpus": [cells, *[{}] * (_GPUS - 1)], "seconds": seconds}
+        state = {"gpus": [cells or {}, *[{}] * (_GPUS - 1)], "seconds": seconds}
         self._fake(name, "nvidia-smi.json").write_text(json.dumps(state))
 
     def kernel_says(self, name: str, xid: str) -> None:
@@ -129,7 +129,7 @@ class WatchedCluster(Cluster):
 
     def waits_for(self, name: str) -> str:
         """What the last action of the watchdog of a node came to."""
-        return [one["reason"] for one in self.said(name) if one["stage"] == "action"][-1]
+        return str([one["reason"] for one in self.said(name) if one["stage"] == "action"][-1])
 
     def said(self, name: str) -> list[dict[str, Any]]:
         """The events of a node."""

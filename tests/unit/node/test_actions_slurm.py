@@ -63,6 +63,7 @@ class Cluster:
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster(tmp_path)
     monkeypatch.setenv("PATH", str(cluster.watched.tools))
+    monkeypatch.setattr(paths, "uptime_seconds", lambda: 90.0)
     monkeypatch.setenv("GPU_CLUSTER_IMDS", "http://127.0.0.1:9")
     return cluster
 
@@ -274,10 +275,7 @@ def test_node_under_repair_is_held_until_it_is_resumed(cluster: Cluster) -> None
     assert cluster.told()[1:] == ["update NodeName=gpu-1 State=RESUME"]
 
 
-def test_node_is_not_resumed_before_its_slurmd_has_registered_since_its_boot(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(paths, "uptime_seconds", lambda: 90.0)
+def test_node_is_not_resumed_before_its_slurmd_has_registered_since_its_boot(cluster: Cluster) -> None:
     cluster.state("gpu-1", "drained", "gpunode: reboot: Xid 95")
     cluster.registered(minutes_ago=30)
     with pytest.raises(NotYet, match="slurmd of gpu-1 has not registered since this boot"):
