@@ -1,4 +1,4 @@
-"""The read-only AWS calls of preflight with their permissions, and why a call got no answer."""
+"""The read-only AWS calls of preflight and `explain` with their permissions, and why a call got no answer."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Call:
         page_size: Items of a page where AWS would otherwise answer all of a large account at once.
         place: Where it is asked: in the cluster's Region, or in the first Region of the partition, which is always
             enabled.
+        most: Items that are read at most, for lists that a busy account never ends; None for all.
     """
 
     service: str
@@ -27,6 +28,7 @@ class Call:
     actions: tuple[str, ...]
     page_size: int | None = None
     place: Literal["region", "partition"] = "region"
+    most: int | None = None
 
     @property
     def name(self) -> str:
@@ -40,10 +42,11 @@ def _call(
     *actions: str,
     page_size: int | None = None,
     place: Literal["region", "partition"] = "region",
+    most: int | None = None,
 ) -> Call:
     """A call; its IAM action has the name of the operation, unless others are given."""
     name = "".join(word.capitalize() for word in operation.split("_"))
-    return Call(service, operation, actions or (f"{service}:{name}",), page_size, place)
+    return Call(service, operation, actions or (f"{service}:{name}",), page_size, place, most)
 
 
 CALLER = _call("sts", "get_caller_identity", place="partition")
@@ -108,6 +111,20 @@ PCS_CLUSTERS = _call("pcs", "list_clusters")
 CERTIFICATE = _call("acm", "describe_certificate")
 CONTAINER_IMAGE = _call("ecr", "describe_images")
 LOAD_BALANCERS = _call("elbv2", "describe_load_balancers", "elasticloadbalancing:DescribeLoadBalancers")
+
+# What failures are read from, newest first. EC2 Auto Scaling keeps activities for six weeks, CloudTrail its events for 90
+# days (their API references, DescribeScalingActivities and LookupEvents).
+STACK_EVENTS = _call("cloudformation", "describe_stack_events", most=500)
+STACK_RESOURCES = _call("cloudformation", "list_stack_resources")
+ACTIVITIES = _call("autoscaling", "describe_scaling_activities", most=500)
+GROUPS = _call("autoscaling", "describe_auto_scaling_groups")
+FLEETS = _call("ec2", "describe_fleets")
+FLEET_HISTORY = _call("ec2", "describe_fleet_history")
+TRAIL = _call("cloudtrail", "lookup_events", most=500)
+DECODED = _call("sts", "decode_authorization_message")
+EKS_NODE_GROUP = _call("eks", "describe_nodegroup")
+PCS_NODE_GROUP = _call("pcs", "get_compute_node_group")
+LOG_EVENTS = _call("logs", "filter_log_events", most=500)
 
 
 # Why AWS gave no answer to a call, in words for a person.
@@ -181,11 +198,11 @@ def no_answer(call: Call, error: Exception, *, region: str) -> NoAnswer | Unusab
             fix=f"enable {region} in the account, or the service in it",
         )
     if trouble is Trouble.THROTTLED:
-        return NoAnswer(f"{call.name} was throttled to the last retry ({code})", fix="run preflight again")
+        return NoAnswer(f"{call.name} was throttled to the last retry ({code})", fix="try again")
     if trouble is Trouble.ABSENT:
         return Absent(message)
     what = f"{code}: {message}" if code else f"{type(error).__name__}: {error}"
-    return NoAnswer(f"{call.name} failed: {what}", fix="run preflight again")
+    return NoAnswer(f"{call.name} failed: {what}", fix="try again")
 
 
 def _denied(call: Call, message: str) -> Denied:
