@@ -46,7 +46,9 @@ def explain(
     saved: Annotated[
         Path | None,
         typer.Option(
-            "--saved", metavar="FILE", help="Explain what was saved: by --save, the AWS CLI or a log; - is standard input."
+            "--saved",
+            metavar="FILE",
+            help="Explain what was saved: by --save, the AWS CLI or a log; - is standard input.",
         ),
     ] = None,
     save: Annotated[

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from cdk_gpu_clusters_stacks.preflight import call as calls
 from cdk_gpu_clusters_stacks.preflight.account import Account, Answer
-from cdk_gpu_clusters_stacks.preflight.call import Absent, Call, NoAnswer
+from cdk_gpu_clusters_stacks.preflight.call import CALLER, FILE_SYSTEMS, PCS_CLUSTER, Absent, Call, NoAnswer
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
+from . import calls
 from .answers import Message, NothingKnown, messages_of, messages_of_text, parsed, time_of
 
 _CALLS = (
-    calls.CALLER,
+    CALLER,
     calls.STACK_EVENTS,
     calls.STACK_RESOURCES,
     calls.ACTIVITIES,
@@ -30,10 +30,10 @@ _CALLS = (
     calls.FLEET_HISTORY,
     calls.TRAIL,
     calls.DECODED,
-    calls.FILE_SYSTEMS,
+    FILE_SYSTEMS,
     calls.LOG_EVENTS,
 )
-_EKS_CALLS, _PCS_CALLS = (calls.EKS_NODE_GROUP,), (calls.PCS_CLUSTER, calls.PCS_NODE_GROUP)
+_EKS_CALLS, _PCS_CALLS = (calls.EKS_NODE_GROUP,), (PCS_CLUSTER, calls.PCS_NODE_GROUP)
 #: CloudTrail's names of the calls that start instances.
 _LAUNCHES = ("RunInstances", "CreateFleet")
 #: Failed boots among the events of nodes (CloudWatch Logs user guide, "Filter pattern syntax", JSON).
@@ -98,7 +98,7 @@ class Reading:
         """Every failure since then, beside what it is about."""
         for one in self.answers:
             for message in messages_of(one.get("answer")):
-                if None in (self.since, message.when) or message.when >= self.since:
+                if self.since is None or message.when is None or message.when >= self.since:
                     yield str(one.get("about", "")), message
         yield from (("", message) for message in messages_of_text(self.text))
 
@@ -236,15 +236,23 @@ class _Reader:
             elif kind == "AWS::EKS::Nodegroup" and (parts := re.split("[/|]", name))[1:]:
                 yield calls.EKS_NODE_GROUP, start(calls.EKS_NODE_GROUP, clusterName=parts[0], nodegroupName=parts[1])
             elif kind == "AWS::PCS::Cluster":
-                yield calls.PCS_CLUSTER, start(calls.PCS_CLUSTER, clusterIdentifier=name.rsplit("/", 1)[-1])
+                yield PCS_CLUSTER, start(PCS_CLUSTER, clusterIdentifier=name.rsplit("/", 1)[-1])
             elif kind == "AWS::PCS::ComputeNodeGroup" and (found := _PCS_GROUP.search(name)):
                 self._names.add(found["computeNodeGroupIdentifier"])
                 yield calls.PCS_NODE_GROUP, start(calls.PCS_NODE_GROUP, **found.groupdict())
             elif kind == "AWS::FSx::FileSystem":
-                yield calls.FILE_SYSTEMS, start(calls.FILE_SYSTEMS, FileSystemIds=[name])
+                yield FILE_SYSTEMS, start(FILE_SYSTEMS, FileSystemIds=[name])
             elif kind == "AWS::Logs::LogGroup":
-                span = {"startTime": _milliseconds(self._since), "endTime": _milliseconds(self._until)}
-                yield calls.LOG_EVENTS, start(calls.LOG_EVENTS, logGroupName=name, filterPattern=_FAILED_BOOTS, **span)
+                yield calls.LOG_EVENTS, self._start_logs(name)
+
+    def _start_logs(self, group: str) -> Future[Answer]:
+        return self._account.start(
+            calls.LOG_EVENTS,
+            logGroupName=group,
+            filterPattern=_FAILED_BOOTS,
+            startTime=_milliseconds(self._since),
+            endTime=_milliseconds(self._until),
+        )
 
     def _read_groups(self, about: str, names: Iterable[str]) -> None:
         """The activities of the groups that EKS made for a node group."""
@@ -255,10 +263,13 @@ class _Reader:
 
     def read_launches(self) -> None:
         """Failed calls that start instances, as far as they name something of the cluster."""
-        span = {"StartTime": self._since, "EndTime": self._until}
         for name in _LAUNCHES:
-            attribute = {"AttributeKey": "EventName", "AttributeValue": name}
-            future = self._account.start(calls.TRAIL, LookupAttributes=[attribute], **span)
+            future = self._account.start(
+                calls.TRAIL,
+                LookupAttributes=[{"AttributeKey": "EventName", "AttributeValue": name}],
+                StartTime=self._since,
+                EndTime=self._until,
+            )
             answer = self._take(calls.TRAIL, "", future)
             if answer is not None:
                 events = [one for one in answer.get("Events", ()) if self._is_failure_here(one)]

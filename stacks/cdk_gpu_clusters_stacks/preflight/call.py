@@ -1,4 +1,4 @@
-"""The read-only AWS calls of preflight and `explain` with their permissions, and why a call got no answer."""
+"""The read-only AWS calls of preflight with their permissions, and why a call got no answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Call:
         return self.actions[0]
 
 
-def _call(
+def define_call(
     service: str,
     operation: str,
     *actions: str,
@@ -44,10 +44,12 @@ def _call(
     place: Literal["region", "partition"] = "region",
     most: int | None = None,
 ) -> Call:
-    """A call; its IAM action has the name of the operation, unless others are given."""
+    """A call. Its IAM action has the name of the operation, unless others are given."""
     name = "".join(word.capitalize() for word in operation.split("_"))
     return Call(service, operation, actions or (f"{service}:{name}",), page_size, place, most)
 
+
+_call = define_call
 
 CALLER = _call("sts", "get_caller_identity", place="partition")
 
@@ -111,20 +113,6 @@ PCS_CLUSTERS = _call("pcs", "list_clusters")
 CERTIFICATE = _call("acm", "describe_certificate")
 CONTAINER_IMAGE = _call("ecr", "describe_images")
 LOAD_BALANCERS = _call("elbv2", "describe_load_balancers", "elasticloadbalancing:DescribeLoadBalancers")
-
-# What failures are read from, newest first. EC2 Auto Scaling keeps activities for six weeks, CloudTrail its events for 90
-# days (their API references, DescribeScalingActivities and LookupEvents).
-STACK_EVENTS = _call("cloudformation", "describe_stack_events", most=500)
-STACK_RESOURCES = _call("cloudformation", "list_stack_resources")
-ACTIVITIES = _call("autoscaling", "describe_scaling_activities", most=500)
-GROUPS = _call("autoscaling", "describe_auto_scaling_groups")
-FLEETS = _call("ec2", "describe_fleets")
-FLEET_HISTORY = _call("ec2", "describe_fleet_history")
-TRAIL = _call("cloudtrail", "lookup_events", most=500)
-DECODED = _call("sts", "decode_authorization_message")
-EKS_NODE_GROUP = _call("eks", "describe_nodegroup")
-PCS_NODE_GROUP = _call("pcs", "get_compute_node_group")
-LOG_EVENTS = _call("logs", "filter_log_events", most=500)
 
 
 # Why AWS gave no answer to a call, in words for a person.
