@@ -39,25 +39,29 @@ class Message:
 
 
 def messages_of(answer: object) -> list[Message]:
-    """The failures in an answer of AWS: a parsed response, or several in a list.
-
-    Raises:
-        NothingKnown: If no part of it is known.
+    """The failures in an answer of AWS: a parsed response, or several in a list. What is unknown has none.
 
     Example:
         >>> messages_of({"Activities": [{"StatusCode": "Failed", "StatusMessage": "no"}]})[0].text
         'no'
     """
-    found: list[Message] = []
-    known = False
-    for part in answer if isinstance(answer, list) else [answer]:
-        for key, read in _READERS.items():
-            if isinstance(part, Mapping) and key in part:
-                known = True
-                found += read(part)
-    if not known:
+    return [message for part, key in _known_parts(answer) for message in _READERS[key](part)]
+
+
+def require_known(answer: object) -> None:
+    """Make sure that failures could be read from an answer.
+
+    Raises:
+        NothingKnown: If no part of it is known.
+    """
+    if not any(_known_parts(answer)):
         raise NothingKnown(f"it has none of {', '.join(_READERS)}")
-    return found
+
+
+def _known_parts(answer: object) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for part in answer if isinstance(answer, list) else [answer]:
+        if isinstance(part, Mapping):
+            yield from ((part, key) for key in _READERS if key in part)
 
 
 def messages_of_text(text: str) -> list[Message]:

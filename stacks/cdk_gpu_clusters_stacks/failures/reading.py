@@ -18,7 +18,7 @@ from cdk_gpu_clusters_stacks.preflight.run import caller_of
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from . import calls
-from .answers import Message, NothingKnown, messages_of, messages_of_text, parsed, time_of
+from .answers import Message, NothingKnown, messages_of, messages_of_text, parsed, require_known, time_of
 
 _CALLS = (
     CALLER,
@@ -131,9 +131,9 @@ def read_saved(text: str) -> Reading:
             raise NothingKnown("it is empty")
         return Reading(text=text)
     if not isinstance(content, dict) or "answers" not in content:
-        messages_of(content)
+        require_known(content)
         return Reading(answers=[{"call": "", "about": "", "answer": content}])
-    reading = Reading(
+    return Reading(
         cluster=str(content.get("cluster", "")),
         region=str(content.get("region", "")),
         account=str(content.get("account", "")),
@@ -143,8 +143,6 @@ def read_saved(text: str) -> Reading:
         unread=[_unread_of(one) for one in _dicts(content.get("unread"))],
         absent=[str(one) for one in content["absent"]] if isinstance(content.get("absent"), list) else [],
     )
-    list(reading.messages())
-    return reading
 
 
 def _dicts(rows: object) -> list[dict[str, Any]]:
