@@ -19,6 +19,7 @@ from .rule_index import rule_index
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.failures import Reading
+    from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 # EC2 Auto Scaling keeps activities for six weeks.
 _WEEK_HOURS, _MOST_HOURS = 7 * 24, 6 * 7 * 24
@@ -105,7 +106,6 @@ def _explain_cluster(
     as_json: bool,
 ) -> None:
     from cdk_gpu_clusters_stacks import failures
-    from cdk_gpu_clusters_stacks.preflight import Account, Unusable, boto3_clients
 
     spec = output.read(file, as_json=as_json)
     if print_policy:
@@ -113,17 +113,24 @@ def _explain_cluster(
         return
     if save is not None and save.exists() and not force:
         output.refuse(f"{save} exists; --force writes over it")
+    reading = _ask(spec, profile, hours)
+    if save is not None:
+        files.write_new(save, failures.saved_text(reading), force=force)
+    _explain_failures(reading, as_json=as_json)
+
+
+def _ask(spec: ClusterSpec, profile: str | None, hours: float) -> Reading:
+    from cdk_gpu_clusters_stacks.failures import read_account
+    from cdk_gpu_clusters_stacks.preflight import Account, Unusable, boto3_clients
+
     try:
         with (
             terminal.steps(f"asking {spec.region}"),
             Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
         ):
-            reading = failures.read_account(spec, account, now=datetime.now(UTC), hours=hours)
+            return read_account(spec, account, now=datetime.now(UTC), hours=hours)
     except Unusable as fault:
         output.refuse(f"explain: {fault}")
-    if save is not None:
-        files.write_new(save, failures.saved_text(reading), force=force)
-    _explain_failures(reading, as_json=as_json)
 
 
 def _saved(file: Path) -> Reading:
