@@ -53,7 +53,7 @@ def explain(
         ),
     ] = None,
     save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Also write what the account said to a new file.")
+        Path | None, typer.Option("--save", metavar="FILE", help="Also write the account's answers to a new file.")
     ] = None,
     hours: Annotated[
         float, typer.Option(min=1, max=_MOST_HOURS, help="How many hours to look back in an account.")

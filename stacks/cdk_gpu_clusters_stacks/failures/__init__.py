@@ -1,4 +1,4 @@
-"""Why nodes are not there: failures that an account tells of, each with its cause and its fix. Imports no CDK."""
+"""Why nodes are not there: failures in an account, each with its cause and its fix. Imports no CDK."""
 
 from .answers import Message, NothingKnown, messages_of, messages_of_text
 from .reading import Reading, Unread, policy_to_explain, read_account, read_saved

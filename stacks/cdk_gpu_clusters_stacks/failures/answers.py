@@ -24,7 +24,7 @@ class Message:
     """A failure as AWS or a node words it.
 
     Attributes:
-        text: The whole message.
+        text: The message, in full.
         place: Where it was read.
         subject: What it is about, such as a logical id or a node.
         when: Its time; None for a state that still holds.
@@ -65,7 +65,7 @@ def _known_parts(answer: object) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 
 def messages_of_text(text: str) -> list[Message]:
-    """The failures in a text: lines that are known, otherwise the whole text as one message.
+    """The failures in a text: lines that are known, otherwise all of it as one message.
 
     Lines of JSON are read as records of nodes.
     """

@@ -78,7 +78,7 @@ class Reading:
         account: The account that was asked.
         since: How far back; None for a file that is not of this command.
         answers: Answers as plain JSON, each with `call` and `about`.
-        decoded: Encoded message of a denial -> what STS says about it, as JSON.
+        decoded: Encoded message of a denial -> what STS answers, as JSON.
         unread: What could not be read.
         absent: Stacks that are not deployed.
         text: A plain text in place of answers.
@@ -157,7 +157,7 @@ def _unread_of(row: Mapping[str, Any]) -> Unread:
 
 
 def read_account(spec: ClusterSpec, account: Account, *, now: datetime, hours: float) -> Reading:
-    """Read what an account says about the nodes of a cluster file; nothing is changed there.
+    """Read what an account has about the nodes of a cluster file; nothing is changed there.
 
     Args:
         spec: The cluster file.
@@ -192,7 +192,7 @@ class _Reader:
         self._names = {cluster.spec.name}
 
     def read_stacks(self) -> None:
-        """The events of each stack, and what its groups, logs and file systems say."""
+        """The events of each stack, and the failures of its groups, logs and file systems."""
         about = {stack.name: self._about(stack.kind, stack.of) for stack in self._cluster.plan.stacks}
         asked = [
             (name, call, self._account.start(call, StackName=name))
@@ -270,7 +270,7 @@ class _Reader:
             )
             answer = self._take(calls.TRAIL, "", future)
             if answer is not None:
-                events = [one for one in answer.get("Events", ()) if self._is_failure_here(one)]
+                events = [_without_secrets(one) for one in answer.get("Events", ()) if self._is_failure_here(one)]
                 self._keep(calls.TRAIL, "", {**answer, "Events": events})
 
     def _is_failure_here(self, event: Mapping[str, Any]) -> bool:
@@ -288,7 +288,7 @@ class _Reader:
             self._ask(calls.FLEET_HISTORY, "", FleetId=fleet.get("FleetId", ""), StartTime=self._since)
 
     def decode(self) -> None:
-        """What STS says about denials whose message is encoded."""
+        """What STS answers about denials whose message is encoded."""
         texts = [message.text for _, message in self._reading.messages()]
         for code in dict.fromkeys(found["code"] for text in texts for found in ENCODED.finditer(text)):
             answer = self._take(calls.DECODED, "", self._account.start(calls.DECODED, EncodedMessage=code))
@@ -301,15 +301,12 @@ class _Reader:
             self._keep(call, about, answer)
 
     def _take(self, call: Call, about: str, future: Future[Answer], *, absent: str = "") -> Answer | None:
-        """An answer; None, and a line among what is unread, if there is none."""
+        """An answer; None if there is none, with a line among what is unread, unless what it is about is gone."""
         try:
             return future.result()
-        except Absent as none:
-            if absent:
-                if absent not in self._reading.absent:
-                    self._reading.absent.append(absent)
-                return None
-            self._miss(call, about, none)
+        except Absent:
+            if absent and absent not in self._reading.absent:
+                self._reading.absent.append(absent)
         except NoAnswer as none:
             self._miss(call, about, none)
         return None
@@ -324,6 +321,8 @@ class _Reader:
             cause = f"only {call.most} items were read, and there are more"
             self._reading.unread.append(Unread(call=call.name, about=about, cause=cause, fix="give fewer --hours"))
         plain = json.loads(json.dumps(answer, default=str))
+        for event in plain.get("StackEvents", ()):
+            event.pop("ResourceProperties", None)
         self._reading.answers.append({"call": call.name, "about": about, "answer": plain})
 
 
@@ -335,6 +334,15 @@ def _groups_of(answer: Answer) -> list[str]:
     """The Auto Scaling groups that EKS made for a node group."""
     resources = (answer.get("nodegroup") or {}).get("resources") or {}
     return [one["name"] for one in resources.get("autoScalingGroups", ()) if one.get("name")]
+
+
+def _without_secrets(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event of CloudTrail with its errors, and without access keys and parameters of the call."""
+    inner = parsed(str(event.get("CloudTrailEvent", "")))
+    kept = ("errorCode", "errorMessage", "responseElements")
+    errors = {name: inner[name] for name in kept if name in inner} if isinstance(inner, dict) else {}
+    named = {name: event[name] for name in ("EventName", "EventTime", "Username") if name in event}
+    return {**named, "CloudTrailEvent": json.dumps(errors)}
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -33,7 +33,7 @@ class Failure:
         first: Time of its first one; None if it has none.
         count: How often it came.
         meanings: What it means; none if it is unknown.
-        decoded: What an encoded denial says, in a sentence; empty if there is none, or it could not be read.
+        decoded: What an encoded denial means, in a sentence; empty if there is none, or it could not be read.
     """
 
     about: str
