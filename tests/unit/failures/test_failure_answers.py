@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cdk_gpu_clusters_stacks.failures import NothingKnown, Place, failures_of, messages_of, messages_of_text, read_saved
 from cdk_gpu_clusters_stacks.failures.answers import time_of
 
-SESSION = botocore.session.get_session()
+SESSION: Any = botocore.session.get_session()
 #: Service and operation -> the members of its answer that failures are read from, lists as `[]`.
 FIELDS = {
     ("cloudformation", "DescribeStackEvents"): (
@@ -86,9 +86,9 @@ FIELDS = {
 @pytest.mark.parametrize(("operation", "fields"), FIELDS.items(), ids=lambda one: str(one)[:50])
 def test_every_field_is_in_the_service_model(operation: tuple[str, str], fields: tuple[str, ...]) -> None:
     service, name = operation
-    whole = SESSION.get_service_model(service).operation_model(name).output_shape
+    answer: Any = SESSION.get_service_model(service).operation_model(name).output_shape
     for field in fields:
-        shape = whole
+        shape = answer
         for part in field.split("."):
             shape = shape.members[part.removesuffix("[]")]
             if part.endswith("[]"):

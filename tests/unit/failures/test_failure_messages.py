@@ -34,7 +34,8 @@ BOOT: list[dict[str, Any]] = json.loads((FIXTURES / "boot.json").read_text("utf-
 KNOWN = [one for one in PUBLIC if one["row"]] + BOOT
 UNKNOWN = [one for one in PUBLIC if not one["row"]]
 ROWS = {row.id: row for row in known_messages()}
-EKS_CODES = set(botocore.session.get_session().get_service_model("eks").shape_for("NodegroupIssueCode").enum)
+_EKS: Any = botocore.session.get_session().get_service_model("eks")
+EKS_CODES = set(_EKS.shape_for("NodegroupIssueCode").enum)
 
 
 def rows_with(text: str, *, general: bool) -> list[str]:
@@ -128,7 +129,7 @@ def test_public_texts_name_their_issue_or_guide() -> None:
 def test_every_stage_of_a_boot_has_a_row() -> None:
     folder = Path(gpunode.__file__).parent
     stages = {
-        call.args[0].value
+        str(call.args[0].value)
         for file in (folder / "boot" / "stages.py", folder / "acceptance.py")
         for call in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(call, ast.Call)
