@@ -172,8 +172,8 @@ def _counts(reading: Reading) -> Iterator[str]:
         for group in groups if isinstance(groups, list) else ():
             if isinstance(group, dict):
                 name = one.get("about") or group.get("AutoScalingGroupName", "")
-                instances = group.get("Instances")
-                states = [row.get("LifecycleState") for row in instances or () if isinstance(row, dict)]
+                instances = group["Instances"] if isinstance(group.get("Instances"), list) else []
+                states = [row.get("LifecycleState") for row in instances if isinstance(row, dict)]
                 ready = states.count("InService")
                 yield f"  {name}: {ready} in service, {group.get('DesiredCapacity', 'unknown')} desired"
 

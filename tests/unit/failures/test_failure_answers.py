@@ -9,10 +9,20 @@ from typing import Any
 
 import botocore.session
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdk_gpu_clusters_stacks.failures import NothingKnown, Place, failures_of, messages_of, messages_of_text, read_saved
+from cdk_gpu_clusters_stacks.failures import (
+    NothingKnown,
+    Place,
+    as_json,
+    failures_of,
+    format_failures,
+    messages_of,
+    messages_of_text,
+    read_saved,
+    saved_text,
+)
 from cdk_gpu_clusters_stacks.failures.answers import time_of
 
 SESSION: Any = botocore.session.get_session()
@@ -290,16 +300,22 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
         ["Activities", "StatusCode", "StackEvents", "ResourceStatus", "Events", "CloudTrailEvent", "events", "message",
-         "nodegroup", "health", "issues", "code", "answers", "answer", "unread", "decoded", "since", "absent", "state"]
+         "nodegroup", "health", "issues", "code", "answers", "answer", "unread", "decoded", "since", "absent", "state",
+         "AutoScalingGroups", "Instances", "DesiredCapacity", "AutoScalingGroupName", "about", "cluster", "errorInfo"]
     ), inner, max_size=4),
     max_leaves=12,
 )  # fmt: skip
 
 
+@settings(max_examples=300, deadline=None)
 @given(JSON)
 def test_no_document_ends_in_a_traceback(content: Any) -> None:
     with suppress(NothingKnown):
-        failures_of(read_saved(json.dumps(content)))
+        reading = read_saved(json.dumps(content))
+        found = failures_of(reading)
+        assert list(format_failures(reading, found, rule_titles={}))
+        assert as_json(reading, found)
+        assert saved_text(reading)
 
 
 @pytest.mark.parametrize("value", [None, True, "", "yesterday", 10**30, float("inf"), float("nan"), [], {}])

@@ -180,6 +180,26 @@ def test_a_quiet_account_has_no_failure_and_leaves_nothing_unread() -> None:
     assert failures_of(reading) == []
 
 
+def test_the_nodes_of_each_group_are_counted() -> None:
+    reading = read(quiet())
+    lines = list(failures.format_failures(reading, [], rule_titles={}))
+    assert "  training.fleets.trainers: 1 in service, 2 desired" in lines
+
+
+def test_no_access_key_and_no_property_of_a_resource_is_kept() -> None:
+    secret = {"ResourceStatus": "CREATE_FAILED", "ResourceProperties": "user data"}
+    aws = quiet().but(
+        cloudformation__describe_stack_events=stack_events(secret),
+        cloudtrail__lookup_events=trail(
+            {"errorCode": "x", "a": "llama", "userIdentity": {"accessKeyId": "AKIA"}, "requestParameters": "user data"}
+        ),
+    )
+    kept = failures.saved_text(read(aws))
+    assert len(failures_of(read_saved(kept))) == 2
+    assert "AKIA" not in kept
+    assert "user data" not in kept
+
+
 def test_every_call_is_made_with_its_parameters() -> None:
     """botocore's own clients check each of them, and every answer of the fake account."""
     own = {"FleetId": "fleet-own", "Tags": OWN_TAGS}
