@@ -23,6 +23,7 @@ NAVIGATION: Sections = {
         "docs/cluster-file.md",
         "docs/command-line.md",
         "docs/preflight.md",
+        "docs/explain.md",
         "docs/jobs.md",
         "docs/capacity.md",
         "docs/storage.md",

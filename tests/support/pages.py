@@ -64,7 +64,10 @@ _ELSEWHERE = {TUTORIAL, "README.md", "docs/cookbook.md", "docs/testing.md", "doc
 #: Test, by its path below tests/, to the blocks that it runs or compares. Each takes them from `run_by`.
 RUN_BY: dict[str, Callable[[Block], bool]] = {
     "deploy/test_code_on_pages.py": lambda one: one.language == "python" and one.page not in _ELSEWHERE,
-    "deploy/test_commands_on_pages.py": lambda one: one.language in {"sh", "console"} and one.page != TUTORIAL,
+    "deploy/test_commands_on_pages.py": lambda one: (
+        (one.language in {"sh", "console"} and one.page != TUTORIAL)
+        or (one.language == "json" and one.page == "docs/explain.md")
+    ),
     "deploy/test_testing_page.py": lambda one: one.language == "python" and one.page == "docs/testing.md",
     "packaging/test_wheel.py": lambda one: one.language in {"python", "yaml"} and one.page == "README.md",
     "synth/test_examples_in_python.py": lambda one: one.language == "python" and one.page == "docs/cookbook.md",

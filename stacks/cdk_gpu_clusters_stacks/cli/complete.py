@@ -45,3 +45,12 @@ def rules(incomplete: str) -> list[tuple[str, str]]:
     from .rule_index import rule_index
 
     return [(one, facts["title"]) for one, facts in rule_index().items() if one.startswith(incomplete.upper())]
+
+
+def rules_and_cluster_files(incomplete: str) -> list[tuple[str, str]]:
+    """Rules whose ids begin like this, and files of YAML whose paths do."""
+    from pathlib import Path
+
+    where = Path(incomplete if incomplete.endswith("/") else f"{incomplete}-").parent
+    names = [path.as_posix() for path in sorted(where.glob("*.y*ml"))] if where.is_dir() else []
+    return [*rules(incomplete), *((name, "cluster file") for name in names if name.startswith(incomplete))]

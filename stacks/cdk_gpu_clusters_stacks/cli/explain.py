@@ -1,19 +1,28 @@
-"""`gpu-clusters explain`: a rule by its id, or all rules of an area."""
+"""`gpu-clusters explain`: a rule by its id, all rules of an area, or why the nodes of a cluster are not there."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdk_gpu_clusters_stacks import terminal
 
-from . import complete, output
+from . import complete, files, output
 from .group import examples, new_app
 from .rule_index import rule_index
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters_stacks.failures import Reading
+    from cdk_gpu_clusters_stacks.spec import ClusterSpec
+
+# EC2 Auto Scaling keeps activities for six weeks.
+_WEEK_HOURS, _MOST_HOURS = 7 * 24, 6 * 7 * 24
 
 app = new_app()
 
@@ -21,17 +30,140 @@ app = new_app()
 @app.command(
     epilog=examples(
         "gpu-clusters explain GPU-EFA-001",
-        "gpu-clusters explain GPU-MIG",
-        then="Exit status: 0; 2 for an id that no rule has.",
+        "gpu-clusters explain cluster.yaml",
+        "gpu-clusters explain --saved events.json",
+        then="Exit status: 0, for a file: 0 no failure found, 1 failures found; 2 for what cannot be used.",
     )
 )
 def explain(
-    rule: Annotated[
-        str, typer.Argument(metavar="ID", help="Id of a rule, or its beginning.", autocompletion=complete.rules)
-    ],
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID|FILE",
+            help="Id of a rule, or its beginning; or a cluster file, whose account is asked why nodes are missing.",
+            autocompletion=complete.rules_and_cluster_files,
+        ),
+    ] = None,
+    saved: Annotated[
+        Path | None,
+        typer.Option(
+            "--saved",
+            metavar="FILE",
+            help="Explain what was saved: by --save, the AWS CLI or a log; - is standard input.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Also write the account's answers to a new file.")
+    ] = None,
+    hours: Annotated[
+        float, typer.Option(min=1, max=_MOST_HOURS, help="How many hours to look back in an account.")
+    ] = _WEEK_HOURS,
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's.")
+    ] = None,
+    print_policy: Annotated[
+        bool, typer.Option("--print-policy", help="Print the IAM policy that the reading needs, and ask nothing.")
+    ] = False,
+    force: files.Force = False,
     as_json: output.Json = False,
 ) -> None:
-    """Explain a rule: what it asks for, why, how to follow it, and the source that it rests on."""
+    """Explain a rule: what it asks for, why, how to follow it, and the source that it rests on.
+
+    With a cluster file: why its nodes are not there. The account is only read.
+    """
+    if saved is not None:
+        if what is not None or save is not None or print_policy:
+            output.refuse("explain: --saved takes no id, no cluster file, and neither --save nor --print-policy")
+        _explain_failures(_saved(saved), as_json=as_json)
+    elif what is None:
+        output.refuse("explain: give the id of a rule, a cluster file, or --saved FILE")
+    elif _is_file(what):
+        _explain_cluster(
+            Path(what), save, hours=hours, profile=profile, print_policy=print_policy, force=force, as_json=as_json
+        )
+    elif save is not None or print_policy:
+        output.refuse("explain: --save and --print-policy need a cluster file")
+    else:
+        _explain_rule(what, as_json=as_json)
+
+
+def _is_file(what: str) -> bool:
+    """Whether it is a cluster file, rather than the id of a rule."""
+    return what == output.STREAM or Path(what).suffix in (".yaml", ".yml", ".json") or Path(what).is_file()
+
+
+# Why nodes are not there.
+
+
+def _explain_cluster(
+    file: Path,
+    save: Path | None,
+    *,
+    hours: float,
+    profile: str | None,
+    print_policy: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    from cdk_gpu_clusters_stacks import failures
+
+    spec = output.read(file, as_json=as_json)
+    if print_policy:
+        output.write_json(failures.policy_to_explain(spec))
+        return
+    if save is not None and save.exists() and not force:
+        output.refuse(f"{save} exists; --force writes over it")
+    reading = _ask(spec, profile, hours)
+    if save is not None:
+        files.write_new(save, failures.saved_text(reading), force=force)
+    _explain_failures(reading, as_json=as_json)
+
+
+def _ask(spec: ClusterSpec, profile: str | None, hours: float) -> Reading:
+    from cdk_gpu_clusters_stacks.failures import read_account
+    from cdk_gpu_clusters_stacks.preflight import Account, Unusable, boto3_clients
+
+    try:
+        with (
+            terminal.steps(f"asking {spec.region}"),
+            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
+        ):
+            return read_account(spec, account, now=datetime.now(UTC), hours=hours)
+    except Unusable as fault:
+        output.refuse(f"explain: {fault}")
+
+
+def _saved(file: Path) -> Reading:
+    from cdk_gpu_clusters_stacks.failures import NothingKnown, read_saved
+
+    try:
+        content = output.standard_input() if str(file) == output.STREAM else file.read_bytes()
+        return read_saved(content.decode("utf-8"))
+    except OSError as fault:
+        output.refuse(f"cannot read {file}: {fault.strerror}")
+    except UnicodeDecodeError:
+        output.refuse(f"{file} is no text in UTF-8")
+    except NothingKnown as fault:
+        output.refuse(f"explain: {file} is nothing that failures are read from: {fault}")
+
+
+def _explain_failures(reading: Reading, *, as_json: bool) -> None:
+    from cdk_gpu_clusters_stacks import failures
+
+    found = failures.failures_of(reading)
+    if as_json:
+        output.write_document(failures.as_json(reading, found))
+    else:
+        titles = {rule: facts["title"] for rule, facts in rule_index().items()}
+        lines = failures.format_failures(reading, found, rule_titles=titles)
+        output.write_headed("".join(f"{line}\n" for line in lines))
+    output.leave(1 if found else 0)
+
+
+# A rule.
+
+
+def _explain_rule(rule: str, *, as_json: bool) -> None:
     known = rule_index()
     wanted = rule.upper()
     if wanted in known:

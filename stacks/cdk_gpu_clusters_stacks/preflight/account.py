@@ -96,8 +96,9 @@ class Account:
             client = self._client(call.service, region)
             if not client.can_paginate(call.operation):
                 return _follow_tokens(getattr(client, call.operation), parameters)
-            size = {} if call.page_size is None else {"PaginationConfig": {"PageSize": call.page_size}}
-            pages = client.get_paginator(call.operation).paginate(**parameters, **size)
+            limits = {"PageSize": call.page_size, "MaxItems": call.most}
+            config = {name: value for name, value in limits.items() if value is not None}
+            pages = client.get_paginator(call.operation).paginate(**parameters, PaginationConfig=config)
             return dict(pages.build_full_result())
         except Exception as error:
             raise no_answer(call, error, region=region) from error

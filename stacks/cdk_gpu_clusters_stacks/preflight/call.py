@@ -20,6 +20,7 @@ class Call:
         page_size: Items of a page where AWS would otherwise answer all of a large account at once.
         place: Where it is asked: in the cluster's Region, or in the first Region of the partition, which is always
             enabled.
+        most: Items that are read at most, for lists that a busy account never ends; None for all.
     """
 
     service: str
@@ -27,6 +28,7 @@ class Call:
     actions: tuple[str, ...]
     page_size: int | None = None
     place: Literal["region", "partition"] = "region"
+    most: int | None = None
 
     @property
     def name(self) -> str:
@@ -34,17 +36,20 @@ class Call:
         return self.actions[0]
 
 
-def _call(
+def define_call(
     service: str,
     operation: str,
     *actions: str,
     page_size: int | None = None,
     place: Literal["region", "partition"] = "region",
+    most: int | None = None,
 ) -> Call:
-    """A call; its IAM action has the name of the operation, unless others are given."""
+    """A call. Its IAM action has the name of the operation, unless others are given."""
     name = "".join(word.capitalize() for word in operation.split("_"))
-    return Call(service, operation, actions or (f"{service}:{name}",), page_size, place)
+    return Call(service, operation, actions or (f"{service}:{name}",), page_size, place, most)
 
+
+_call = define_call
 
 CALLER = _call("sts", "get_caller_identity", place="partition")
 
@@ -181,11 +186,11 @@ def no_answer(call: Call, error: Exception, *, region: str) -> NoAnswer | Unusab
             fix=f"enable {region} in the account, or the service in it",
         )
     if trouble is Trouble.THROTTLED:
-        return NoAnswer(f"{call.name} was throttled to the last retry ({code})", fix="run preflight again")
+        return NoAnswer(f"{call.name} was throttled to the last retry ({code})", fix="try again")
     if trouble is Trouble.ABSENT:
         return Absent(message)
     what = f"{code}: {message}" if code else f"{type(error).__name__}: {error}"
-    return NoAnswer(f"{call.name} failed: {what}", fix="run preflight again")
+    return NoAnswer(f"{call.name} failed: {what}", fix="try again")
 
 
 def _denied(call: Call, message: str) -> Denied:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -219,8 +219,18 @@ def policy_for(spec: ClusterSpec) -> dict[str, Any]:
     applicable = [one for one in every_check() if one.subjects(cluster)]
     unneeded = () if cluster.names_reservation_groups else (GROUP_MEMBERS,)
     calls = {CALLER, *(call for one in applicable for call in one.calls)}.difference(unneeded)
+    return policy_of(calls, "GpuClustersPreflight")
+
+
+def policy_of(calls: Iterable[Call], statement_id: str) -> dict[str, Any]:
+    """The IAM policy that allows some calls.
+
+    Args:
+        calls: The calls.
+        statement_id: Id of its statement.
+    """
     statement = {
-        "Sid": "GpuClustersPreflight",
+        "Sid": statement_id,
         "Effect": "Allow",
         "Action": sorted({action for call in calls for action in call.actions}),
         "Resource": "*",

@@ -86,7 +86,7 @@ def run_preflight(
     Raises:
         Unusable: If the credentials cannot be used.
     """
-    account_id, arn = _caller(account)
+    account_id, arn = caller_of(account)
     cluster = Cluster.of(spec)
     chosen = every_check() if checks is None else tuple(checks)
     work = [
@@ -109,7 +109,7 @@ def run_preflight(
     return Preflight(cluster=spec.name, region=spec.region, account=account_id, caller=arn, results=results)
 
 
-def _caller(account: Account) -> tuple[str, str]:
+def caller_of(account: Account) -> tuple[str, str]:
     """Account and ARN of who asks; empty if only this is unknown: other services may still answer.
 
     Raises:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.images import image_parameters
 from cdk_gpu_clusters.catalogue.prices import Market
+from cdk_gpu_clusters_stacks.failures import read_account
 from cdk_gpu_clusters_stacks.offers import CapacityRequest, search_market
 from cdk_gpu_clusters_stacks.preflight import Account as PreflightAccount
 from cdk_gpu_clusters_stacks.preflight import Outcome, run_preflight
@@ -36,6 +37,17 @@ def preflight_gets_answers(run: Run) -> None:
         if verdict.outcome is Outcome.CANNOT_TELL and not verdict.permission and run.account.is_real
     }
     assert not unanswered, "; ".join(sorted(unanswered))
+
+
+@READ.check("docs/explain.md", minutes=5)
+def explain_gets_answers(run: Run) -> None:
+    """Calls of `gpu-clusters explain` that no stack is needed for are answered: CloudTrail, EC2 Fleets, missing stacks."""
+    spec = load_cluster(run.write())
+    with PreflightAccount(lambda service, _: run.client(service), region=run.account.region) as account:
+        reading = read_account(spec, account, now=datetime.now(UTC), hours=24)
+    unread = {f"{one.call}: {one.cause}" for one in reading.unread if not one.permission and run.account.is_real}
+    assert not unread, "; ".join(sorted(unread))
+    assert reading.absent, "stacks of a cluster that was never deployed are not reported as missing"
 
 
 @READ.check("docs/command-line.md", minutes=5)
