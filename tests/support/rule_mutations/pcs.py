@@ -84,15 +84,36 @@ def last_interface(**values: object) -> Mutation:
     return lambda properties: properties["LaunchTemplateData"]["NetworkInterfaces"][-1].update(values)
 
 
+_NO_ROOM = f"""\
+Content-Type: multipart/mixed; boundary="part"
+MIME-Version: 1.0
+
+--part
+Content-Type: text/x-shellscript
+
+#!/bin/sh
+# {"x" * 12_000}
+--part--
+"""
+
+
 def user_data_of_one_part(template: Json) -> None:
-    """The nodes that nothing else in the template asks anything of."""
+    _give_user_data(template, "#!/bin/sh\ntrue\n")
+
+
+def user_data_without_room(template: Json) -> None:
+    _give_user_data(template, _NO_ROOM)
+
+
+def _give_user_data(template: Json, text: str) -> None:
+    """To the nodes that nothing else in the template asks anything of."""
     (name,) = {
         one["Properties"]["CustomLaunchTemplate"]["TemplateId"]["Ref"]
         for one in template["Resources"].values()
         if one["Type"] == GROUP and of_spot(one["Properties"])
     }
     launch = template["Resources"][name]["Properties"]["LaunchTemplateData"]
-    launch["UserData"] = {"Fn::Base64": "#!/bin/sh\ntrue\n"}
+    launch["UserData"] = {"Fn::Base64": text}
 
 
 def clusters_at_once(template: Json) -> None:
@@ -176,4 +197,9 @@ MUTATIONS = (
     ),
     _planted("GPU-PCS-036", GROUP, put("ScalingConfiguration.MinInstanceCount", 9), of_spot),
     _planted("GPU-PCS-037", CLUSTER, setting("CommunicationParameters", None), has_metrics),
+    RuleMutation(rule="GPU-PCS-039", template=EVERYTHING, change_template=user_data_without_room),
+    _planted("GPU-PCS-040", CLUSTER, setting("PrologFlags", "Alloc,Contain,NoHold")),
+    _planted("GPU-PCS-041", CLUSTER, setting("PrologFlags", "Alloc")),
+    _planted("GPU-PCS-042", CLUSTER, setting("PriorityWeightTRES", "GRES/gpu=1000")),
+    _planted("GPU-PCS-043", CLUSTER, put("SlurmConfiguration.CgroupCustomSettings.0.ParameterValue", "no")),
 )
