@@ -273,7 +273,7 @@ class Reconcile:
         """A change that the service refuses while another one is under way is left to the next run."""
         states: dict[str, Any] = {}
         names = [*self.calls.under_way]
-        for name, following in zip(names, [*names[1:], ""], strict=True):
+        for name, following in zip(names, [*names, ""][1:], strict=True):
             task, is_under_way = self.calls.under_way[name]
             look = {**_task(task, next_state=f"Is{name}Changing"), "Assign": {"waits": f"{{% {is_under_way} %}}"}}
             otherwise = f"LookAt{following}" if following else "Refused"
