@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from cdk_gpu_clusters.node.slurm_settings import cluster_settings
-from cdk_gpu_clusters.rules.pcs_slurm_conf import check_controller_starts, check_weights
+from cdk_gpu_clusters.rules.pcs_slurm_conf import check_controller_starts
 from slurmbox.box import Box
 from slurmbox.cluster import Cluster
 
@@ -26,11 +26,11 @@ _STARTED = "Running as primary controller"
 _QOS, _PARTITIONS = {"PreemptType": "preempt/qos"}, {"PreemptType": "preempt/partition_prio"}
 _INCOMPATIBLE = "PreemptType and PreemptMode values incompatible"
 _GPUS = {"AccountingStorageTRES": "gres/gpu"}
-_UNKNOWN_WEIGHT = "is not a configured TRES type"
 
 # Wrong settings, right ones beside them, and what slurmctld says about the wrong ones.
 Case = tuple[dict[str, str], dict[str, str], str]
 CASES: list[Case] = [
+    ({"PrologFlags": "Alloc, Contain"}, {"PrologFlags": "Alloc,Contain"}, "Parse error"),
     ({"PrologFlags": "Alloc"}, {"PrologFlags": "Alloc,Contain"}, "STEP_MGR not supported without PrologFlags=contain"),
     ({"PrologFlags": "Alloc,NoHold"}, {"PrologFlags": "RunInJob"}, "STEP_MGR not supported without PrologFlags=contain"),
     ({"PrologFlags": "Alloc,Contain,NoHold"}, {"PrologFlags": "contain"}, "NoHold cannot be combined with Contain"),
@@ -49,9 +49,8 @@ CASES: list[Case] = [
     ({"SchedulerParameters": "max_submit_line_size=2097153"}, {"SchedulerParameters": "max_submit_line_size=2097152"},
      "max_submit_line_size cannot exceed 2097152"),
     ({"AccountingStorageTRES": "gpu"}, _GPUS, "Unknown tres type 'gpu'"),
+    ({"AccountingStorageTRES": "gpu"}, {"AccountingStorageTRES": "fs/disk"}, "Unknown tres type 'gpu'"),
     ({"AccountingStorageTRES": "gres"}, {"AccountingStorageTRES": "cpu,gres/gpu"}, "Unknown tres type 'gres'"),
-    ({"PriorityWeightTRES": "GRES/gpu=1000"}, {"PriorityWeightTRES": "GRES/gpu=1000", **_GPUS}, _UNKNOWN_WEIGHT),
-    ({"PriorityWeightTRES": "gres/gpu:h100=9", **_GPUS}, {"PriorityWeightTRES": "cpu=1,mem=1,node=1"}, _UNKNOWN_WEIGHT),
 ]  # fmt: skip
 # Older versions know no such state, and AWS PCS takes it from 25.11 on.
 _HEALTH = {"HealthCheckProgram": "/bin/true", "HealthCheckInterval": "300"}
@@ -59,8 +58,6 @@ NEWER: list[Case] = [
     ({"HealthCheckNodeState": "START_ONLY,IDLE", **_HEALTH}, {"HealthCheckNodeState": "START_ONLY", **_HEALTH},
      "HealthCheckNodeState=START_ONLY cannot be combined"),
 ]  # fmt: skip
-# A queue is a partition: settings of the cluster, of the queue, and of the cluster beside it.
-WEIGHTED_QUEUE = "TRESBillingWeights=CPU=1.0,GRES/gpu=8"
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +68,12 @@ def cluster(box: Box) -> Iterator[Cluster]:
         yield made
 
 
-def controller(cluster: Cluster, settings: Mapping[str, str], *, of_partition: str = "") -> str:
+def controller(cluster: Cluster, settings: Mapping[str, str]) -> str:
     """What a controller with these settings says before it has started, or has ended."""
     box = cluster.box
     lines = box.path("/etc/slurm/slurm.conf").read_text().splitlines()
     changed = {**cluster_settings(), **settings, **_OF_ANOTHER}
     kept = [line for line in lines if line.partition("=")[0] not in changed]
-    kept = [f"{line} {of_partition}".strip() if line.startswith("PartitionName=") else line for line in kept]
     given = [f"{name}={value}" for name, value in changed.items()]
     box.write("/etc/slurm/another.conf", "\n".join([*given, *kept, ""]))
     box.run("rm", "--recursive", "--force", "/var/spool/slurm/another", "/run/another.log")
@@ -109,14 +105,6 @@ def test_the_controller_ends_with_what_a_rule_finds_and_starts_with_the_rest(
     assert _STARTED not in said
     assert rules({**cluster_settings(), **right}) == []
     assert _STARTED in controller(cluster, right)
-
-
-def test_a_queue_with_a_weight_of_gpus_needs_them_in_the_accounting(cluster: Cluster) -> None:
-    name, _, weights = WEIGHTED_QUEUE.partition("=")
-    assert [one.id for one in check_weights(name, weights, {})] == ["GPU-PCS-042"]
-    assert _UNKNOWN_WEIGHT in controller(cluster, {}, of_partition=WEIGHTED_QUEUE)
-    assert list(check_weights(name, weights, _GPUS)) == []
-    assert _STARTED in controller(cluster, _GPUS, of_partition=WEIGHTED_QUEUE)
 
 
 def test_gpus_in_the_accounting_need_a_database(cluster: Cluster) -> None:

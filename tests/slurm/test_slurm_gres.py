@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
 from cdk_gpu_clusters.node.gpunode.topology.slurm import topology_conf
 from cdk_gpu_clusters.node.slurm_settings import cluster_settings
 from cdk_gpu_clusters.rules.gres import GresMode, GresPlan, plan_gres
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
+from cdk_gpu_clusters_stacks.jobs.slurm import sbatch_script
 from slurmbox.box import Box
 from slurmbox.cluster import SHARED, Cluster
 
@@ -43,6 +45,7 @@ def cluster(box: Box) -> Iterator[Cluster]:
         **dict.fromkeys(MIXED, f"{size} Gres={KINDS.node_gres}"),
     }
     layers = {name: ("nn-1", f"nn-{2 + index // 8}", f"nn-{4 + index // 4}") for index, name in enumerate(nodes)}
+    layers["gpu-16"] = layers["gpu-16"][:2]  # a type with fewer layers
     gres = SLICES.conf_text("gpu-[1-8]") + KINDS.conf_text("gpu-[9-16]")
     with Cluster(
         box, nodes, cluster_settings(), gres=gres, devices=devices_of, topology=topology_conf(layers)
@@ -63,7 +66,8 @@ def test_all_nodes_are_idle_with_their_slices(cluster: Cluster) -> None:
 
 def test_the_tree_has_a_switch_for_each_network_node(cluster: Cluster) -> None:
     shown = cluster.ask("scontrol", "show", "topology")
-    assert shown.count("Level=0") == 4
+    assert shown.count("Level=0") == 5
+    assert re.search(r"SwitchName=nn-3-nodes .*Nodes=gpu-16\b", shown)
     assert shown.count("Level=1") == 2
     assert shown.count("Level=2") == 1
     assert re.search(r"SwitchName=nn-4 .*Nodes=(gpu-\[1-4\]|gpu-1,gpu-2,gpu-3,gpu-4)", shown)
@@ -91,6 +95,17 @@ def test_a_job_for_two_kinds_of_slice_gets_them(cluster: Cluster) -> None:
     assert "gpu:3g.20gb:1" in said
     assert "gpu:1g.5gb:2" in said
     assert "2g.10gb" not in said
+
+
+def test_every_step_of_a_job_that_was_sent_gets_the_gpus_of_its_node(cluster: Cluster) -> None:
+    command = ("sh", "-c", 'echo "step has $(echo $SLURM_STEP_GPUS | tr , "\\n" | wc -l)"')
+    request = JobRequest(job_id="20261123-120000-a1b2", command=command, nodes=2)
+    job = cluster.submit(
+        sbatch_script(request, "train"), f"--output={SHARED}/sent", f"--nodelist={EQUAL[0]},{EQUAL[1]}"
+    )
+    cluster.eventually(lambda: cluster.job(job)["JobState"] == "COMPLETED")
+    said = cluster.box.path(f"{SHARED}/sent").read_text().splitlines()
+    assert sorted(said) == ["0: step has 56", "1: step has 56"]
 
 
 def test_more_slices_than_a_node_has_are_refused(cluster: Cluster) -> None:

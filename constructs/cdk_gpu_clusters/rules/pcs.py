@@ -18,7 +18,7 @@ from cdk_gpu_clusters.rules.pcs_gres import (
     check_gres_records,
     check_sockets,
 )
-from cdk_gpu_clusters.rules.pcs_slurm_conf import check_controller_starts, check_devices, check_weights
+from cdk_gpu_clusters.rules.pcs_slurm_conf import check_controller_starts, check_devices
 from cdk_gpu_clusters.rules.pcs_versions import check_feature, check_since, check_slurm_version
 from cdk_gpu_clusters.rules.zones import read_zone
 
@@ -219,7 +219,6 @@ def check_queue(
     name: str | None = None,
     slurm_version: str | None = None,
     slurm_settings: Mapping[str, str] | None = None,
-    cluster_settings: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """Find everything that is wrong with a queue; None is not known, or left to PCS.
 
@@ -227,13 +226,10 @@ def check_queue(
         name: Its name.
         slurm_version: Version of Slurm of the cluster.
         slurm_settings: Custom settings of the partition in `slurm.conf`.
-        cluster_settings: Those of the cluster.
     """
-    weights = (slurm_settings or {}).get("TRESBillingWeights", "")
     return [
         *([] if name is None else check_pcs_name(name, SettingsLevel.QUEUE)),
         *check_slurm_settings(slurm_settings or {}, slurm_version=slurm_version, level=SettingsLevel.QUEUE),
-        *([] if cluster_settings is None else check_weights("TRESBillingWeights", weights, cluster_settings)),
     ]
 
 

@@ -7,7 +7,6 @@ Slurm settings in AWS PCS"). Every combination here was given to a real slurmctl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
@@ -27,17 +26,12 @@ STEP_MANAGER = define_rule(
     'user guide, "Release notes for Slurm versions in AWS PCS", 24.05: the step manager is on by default. The example '
     'of its page on NVIDIA IMEX, "Alloc,NoHold", has no Contain',
 )
-WEIGHTS = define_rule(
-    "GPU-PCS-042",
-    "a weight of GPUs names a resource that AccountingStorageTRES has",
-    source=f'{_SLURM}, src/common/slurm_protocol_api.c: "is not a configured TRES type"; seen with slurmctld 24.11.5 '
-    "and 26.05.5. No page of the user guide shows whether AWS PCS sets AccountingStorageTRES itself",
-)
 DEVICES = define_rule(
     "GPU-PCS-043",
     "a job sees the GPUs and MIG slices that it was given, and no others",
     source='AWS PCS user guide, "Configuring Multi-Instance GPU (MIG) in AWS PCS", Limitations: AWS PCS does not '
-    'constrain device access through cgroups; "Configuring custom cgroup settings in AWS PCS"; cgroup.conf(5)',
+    'constrain device access through cgroups; "Configuring custom cgroup settings in AWS PCS"; cgroup.conf(5). '
+    "awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/tests, calls ConstrainDevices=yes the default",
 )
 
 # src/common/read_config.c: MAX_BATCH_SCRIPT_SIZE and MAX_MAX_SUBMIT_LINE_SIZE, as slurmctld prints them.
@@ -45,7 +39,11 @@ _MOST_BYTES = {"max_script_size": 536_870_912, "max_submit_line_size": 2_097_152
 # src/common/read_config.c, prolog_str2flags: flags that imply Contain.
 _CONTAINING = {"contain", "runinjob", "x11"}
 _PLAIN_TRES = ("billing", "cpu", "energy", "mem", "node", "pages", "vmem")
-_NAMED_TRES = ("fs", "gres", "ic", "license")
+_NAMED_TRES = ("bb", "fs", "gres", "ic", "license")
+# src/common/read_config.h, DEFAULT_ACCOUNTING_TRES: it needs no database.
+_ALWAYS_ACCOUNTED = "fs/disk"
+# src/common/parse_value.c, s_p_handle_boolean.
+_TRUE = ("yes", "up", "true", "1")
 
 
 @check
@@ -82,8 +80,8 @@ def _ends(name: str, settings: Mapping[str, str], allowed: str, *, beside: str =
 
 
 def _words(settings: Mapping[str, str], name: str) -> set[str]:
-    """The words of a list, in small letters: Slurm does not tell them apart."""
-    return {word for word in re.split(r"[,\s]+", settings.get(name, "").lower()) if word}
+    """The words of a list, in small letters: Slurm does not tell them apart. A blank is a part of a word."""
+    return {word for word in settings.get(name, "").lower().split(",") if word}
 
 
 def _prolog_flags(settings: Mapping[str, str]) -> Iterator[Finding]:
@@ -144,41 +142,18 @@ def _accounted(settings: Mapping[str, str], *, accounting: bool | None) -> Itera
             fix="write gres/gpu for GPUs",
             path=name,
         )
-    elif accounting is False and (named := sorted(one for one in accounted if "/" in one)):
+    elif accounting is False and (named := sorted(one for one in accounted if "/" in one and one != _ALWAYS_ACCOUNTED)):
         yield STARTS.finding(
             cause="Slurm's controller ends when it starts with such a resource and no accounting database",
             got=f"{name}={', '.join(named)} without accounting",
             allowed="accounting, or none of these",
             path=name,
         )
-    yield from check_weights("PriorityWeightTRES", settings.get("PriorityWeightTRES", ""), settings)
 
 
 def _is_tres(word: str) -> bool:
     kind, slash, name = word.partition("/")
     return kind in _NAMED_TRES and bool(name) if slash else kind in _PLAIN_TRES
-
-
-@check
-def check_weights(setting: str, weights: str, cluster_settings: Mapping[str, str]) -> Iterator[Finding]:
-    """Find weights of resources that the cluster does not account for: its controller ends when it starts.
-
-    Args:
-        setting: `PriorityWeightTRES` of a cluster, or `TRESBillingWeights` of a queue.
-        weights: Its value, such as `CPU=1,GRES/gpu=8`.
-        cluster_settings: Settings of `slurm.conf` at the level of the cluster.
-    """
-    accounted = _words(cluster_settings, "AccountingStorageTRES")
-    weighted = {word.rpartition("=")[0] for word in _words({setting: weights}, setting)}
-    if missing := sorted(one for one in weighted if "/" in one and one not in accounted):
-        yield WEIGHTS.finding(
-            cause="Slurm's controller ends when it starts with a weight of a resource that it does not account for",
-            got=f"{setting} of {', '.join(missing)}",
-            allowed="resources of AccountingStorageTRES: " + (", ".join(sorted(accounted)) or "none is set"),
-            fix=f"set AccountingStorageTRES of the cluster to {','.join(sorted(accounted | set(missing)))}",
-            path=setting,
-            severity=Severity.WARNING,
-        )
 
 
 @check
@@ -190,7 +165,7 @@ def check_devices(cgroup_settings: Mapping[str, str], *, has_gres: bool = False)
         has_gres: Whether nodes of the cluster are known to have MIG slices or other GRES.
     """
     value = cgroup_settings.get("ConstrainDevices")
-    if (value is None and has_gres) or (value is not None and value.lower() != "yes"):
+    if (value is None and has_gres) or (value is not None and value.lower() not in _TRUE):
         yield DEVICES.finding(
             cause="a job can use all GPUs and MIG slices of its nodes, also those of other jobs",
             got="no ConstrainDevices" if value is None else f"ConstrainDevices={value}",

@@ -262,13 +262,7 @@ def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
             yield from faults_at(("pcs", "node_settings", name), [_no_fleet(name, fleets)], at_key=True)
     for name, queue in spec.queues.items():
         key = ("pcs", "queues", name)
-        findings = check_queue(
-            name=name,
-            slurm_version=version,
-            slurm_settings=queue.slurm_settings,
-            cluster_settings=None if spec.existing else cluster_settings(spec.slurm_settings),
-        )
-        for finding in findings:
+        for finding in check_queue(name=name, slurm_version=version, slurm_settings=queue.slurm_settings):
             inner = () if finding.path == "name" else ("slurm_settings", finding.path)
             yield from faults_at((*key, *inner), [_in_words(finding, spec)], at_key=not inner)
         for index, fleet in enumerate(queue.fleets):

@@ -200,6 +200,5 @@ MUTATIONS = (
     RuleMutation(rule="GPU-PCS-039", template=EVERYTHING, change_template=user_data_without_room),
     _planted("GPU-PCS-040", CLUSTER, setting("PrologFlags", "Alloc,Contain,NoHold")),
     _planted("GPU-PCS-041", CLUSTER, setting("PrologFlags", "Alloc")),
-    _planted("GPU-PCS-042", CLUSTER, setting("PriorityWeightTRES", "GRES/gpu=1000")),
     _planted("GPU-PCS-043", CLUSTER, put("SlurmConfiguration.CgroupCustomSettings.0.ParameterValue", "no")),
 )

@@ -189,6 +189,10 @@ class Cluster:
 
     def power_on(self, name: str) -> None:
         """Boot a node. Its devices and its state in memory are new."""
+        if self._scales:
+            # Slurm takes a node only if it booted after the request. Times are whole seconds, and the uptime is rounded
+            # up (sysinfo(2)); no instance boots within two seconds.
+            time.sleep(2)
         if not self.in_node(name, "dev").exists():
             self._make_node(name)
         uptime = Path("/proc/uptime").read_text().partition(".")[0]

@@ -83,8 +83,8 @@ def test_a_rules_own_example_is_planted_only_for_what_no_construct_makes() -> No
 
 
 # Of an image in the template of a managed node group, of the GPU Operator's label, and of several types in a node group
-# and weights of GPUs in a cluster of AWS PCS: no construct says any.
-UNSAID = {"GPU-EKS-015", "GPU-MIG-011", "GPU-PCS-035", "GPU-PCS-042"}
+# of AWS PCS: no construct says any.
+UNSAID = {"GPU-EKS-015", "GPU-MIG-011", "GPU-PCS-035"}
 
 
 def test_rules_have_something_to_look_at() -> None:

@@ -148,20 +148,6 @@ def test_a_cluster_whose_nodes_have_gres_limits_jobs_to_their_devices(
     assert found == {outcome}
 
 
-@pytest.mark.parametrize(
-    ("resources", "outcome"),
-    [({}, Outcome.NOT_COMPLIANT), ({"AccountingStorageTRES": "gres/gpu"}, Outcome.COMPLIANT)],
-)
-def test_weights_of_a_queue_are_accounted_for_by_its_cluster(resources: dict[str, str], outcome: Outcome) -> None:
-    queue = resource(
-        "AWS::PCS::Queue", ClusterId={"Ref": "Cluster"},
-        SlurmConfiguration={"SlurmCustomSettings": settings(TRESBillingWeights="GRES/gpu=8")},
-    )  # fmt: skip
-    made = cluster(SlurmConfiguration={"SlurmCustomSettings": settings(**resources)})
-    found = verdicts("GPU-PCS-042", Cluster=made, Queue=queue)
-    assert {one.outcome for one in found if one.resource == "Queue"} == {outcome}
-
-
 def test_a_setting_of_the_deployment_is_not_judged() -> None:
     slurm = {"SlurmCustomSettings": [{"ParameterName": "PreemptMode", "ParameterValue": {"Ref": "Mode"}}]}
     found = verdicts("GPU-PCS-040", parameters={"Mode": {"Type": "String"}}, Cluster=cluster(SlurmConfiguration=slurm))
@@ -232,3 +218,25 @@ def test_a_checksum_that_a_deployment_knows_is_one() -> None:
         assert outcomes(rule, Group=made, **parts) == {Outcome.COMPLIANT}
     source.pop("Checksum")
     assert outcomes("GPU-PCS-024", Group=made, **parts) == {Outcome.NOT_COMPLIANT}
+
+
+@pytest.mark.parametrize(
+    ("queued", "outcome"),
+    [("Group", Outcome.NOT_COMPLIANT), ("Others", Outcome.NOT_APPLICABLE), (None, Outcome.NOT_COMPLIANT)],
+)
+def test_nodes_without_a_queue_run_no_prolog(queued: str | None, outcome: Outcome) -> None:
+    """Login nodes are a group that no queue names."""
+    slurm = {"SlurmCustomSettings": settings(Prolog="/opt/site/prolog.sh")}
+    queue = resource(
+        "AWS::PCS::Queue", ClusterId={"Ref": "Cluster"},
+        ComputeNodeGroupConfigurations=[{"ComputeNodeGroupId": {"Fn::GetAtt": [queued, "Id"]}}],
+    )  # fmt: skip
+    found = verdicts(
+        "GPU-PCS-068",
+        Cluster=cluster(SlurmConfiguration=slurm),
+        Nodes=nodes(UserData={"Fn::Base64": "#!/bin/sh"}),
+        Group=group(CustomLaunchTemplate=OF_TEMPLATE),
+        Others=group(),
+        **({} if queued is None else {"Queue": queue}),
+    )
+    assert {one.outcome for one in found if one.resource == "Group"} == {outcome}

@@ -73,7 +73,7 @@ class PcsQueue(ClusterConstruct):
                 left out.
 
         Raises:
-            ConfigError: GPU-PCS-018 to -020 and -042, all of them at once.
+            ConfigError: GPU-PCS-018 to -020, all of them at once.
         """
         super().__init__(scope, construct_id)
         self.queue_name: str = queue_name or re.sub(r"[^a-z0-9]+", "-", construct_id.lower()).strip("-")
@@ -83,8 +83,6 @@ class PcsQueue(ClusterConstruct):
                 name=resolved_or_none(self.queue_name),
                 slurm_version=resolved_or_none(cluster.slurm_version),
                 slurm_settings=slurm_settings,
-                # Those of an imported cluster are not known.
-                cluster_settings=getattr(cluster, "slurm_settings", None),
             )
             + _of_others(cluster, node_groups),
         )

@@ -300,6 +300,8 @@ def node_programs(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     settings = own_settings_of(cluster)
     applicable(programs_of(settings))
+    if not _runs_jobs(resource):
+        raise NotApplicable
     launch = launch_of_node_group(resource)
     given = launch.data.get("UserData")
     user_data = user_data_of(launch) if given.exists else None
@@ -310,3 +312,13 @@ def node_programs(resource: Resource) -> Iterator[Fault]:
         if findings:
             raise stage.undecidable("the scripts of this stage are not in the template")
     yield from faults_of(NODE_PROGRAMS, findings, resource.get("CustomLaunchTemplate"))
+
+
+def _runs_jobs(group: Resource) -> bool:
+    """Whether a queue has the group, or may have it: login nodes are in no queue, and run no prolog."""
+    queues = group.case.resources(PCS_QUEUE)
+    return not queues or any(
+        group.is_target_of(one.get("ComputeNodeGroupId"))
+        for queue in queues
+        for one in queue.get("ComputeNodeGroupConfigurations").items()
+    )

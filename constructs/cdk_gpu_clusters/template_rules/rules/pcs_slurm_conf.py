@@ -10,15 +10,12 @@ from cdk_gpu_clusters.rules.pcs_slurm_conf import (
     DEVICES,
     STARTS,
     STEP_MANAGER,
-    WEIGHTS,
     check_controller_starts,
     check_devices,
-    check_weights,
 )
-from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
+from cdk_gpu_clusters.template_rules.case import Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.groups import PCS_CLUSTER, PCS_NODE_GROUP
 from cdk_gpu_clusters.template_rules.lookups.pcs import (
-    PCS_QUEUE,
     gres_of,
     kind_and_mig_of,
     level_of,
@@ -29,7 +26,6 @@ from cdk_gpu_clusters.template_rules.rule import (
     NotApplicable,
     SharedCheck,
     TemplateRule,
-    applicable,
     faults_of,
     template_rule,
 )
@@ -42,7 +38,6 @@ _COMBINED = (
     "LaunchParameters",
     "PreemptMode",
     "PreemptType",
-    "PriorityWeightTRES",
     "PrologFlags",
     "SchedulerParameters",
 )
@@ -57,7 +52,7 @@ def _known_settings(resource: Resource) -> dict[str, tuple[Value, str]]:
     return {
         name: (item, item.get("ParameterValue").text() or "")
         for level, item, name, _ in settings_of(resource)
-        if level is level_of(resource) and name in (*_COMBINED, "TRESBillingWeights")
+        if level is level_of(resource) and name in _COMBINED
     }
 
 
@@ -92,28 +87,6 @@ step_manager: TemplateRule = _cluster_settings.rule(
     cause="the step manager, which AWS PCS turns on, needs Contain: Slurm's controller ends when it starts without it",
     fix="set PrologFlags to Alloc,Contain",
 )
-
-
-@template_rule(
-    WEIGHTS,
-    severity=Severity.WARNING,
-    cause="Slurm's controller ends when it starts with a weight of a resource that it does not account for",
-    fix="add the resource to AccountingStorageTRES of the cluster",
-    url=_SETTINGS_PAGE,
-    on=(PCS_CLUSTER, PCS_QUEUE),
-    looks_at=(
-        "SlurmConfiguration/SlurmCustomSettings: PriorityWeightTRES, TRESBillingWeights",
-        "SlurmConfiguration/SlurmCustomSettings of the cluster: AccountingStorageTRES",
-    ),
-)
-def accounted_weights(resource: Resource) -> Iterator[Fault]:
-    name = "PriorityWeightTRES" if resource.type == PCS_CLUSTER else "TRESBillingWeights"
-    at, weights = applicable(_known_settings(resource).get(name))
-    cluster = resource if resource.type == PCS_CLUSTER else target_of(resource.get("ClusterId"), PCS_CLUSTER)
-    if cluster is None:
-        raise resource.get("ClusterId").undecidable("the settings of this cluster are not in the template")
-    settings = {one: value for one, (_, value) in _known_settings(cluster).items()}
-    yield from faults_of(WEIGHTS, check_weights(name, weights, settings), at)
 
 
 @template_rule(

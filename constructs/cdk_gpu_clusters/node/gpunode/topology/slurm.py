@@ -9,7 +9,10 @@ def topology_conf(layers: Mapping[str, Sequence[str]]) -> str:
     """The text of topology.conf: a switch for each network node, and one above all of them.
 
     Network nodes of EC2 are layers of switches, the first at the top; instances below the same last one are the
-    nearest (AWS EC2 user guide, "Amazon EC2 instance topology"; EC2 API reference, DescribeInstanceTopology).
+    nearest (AWS EC2 user guide, "Amazon EC2 instance topology"; EC2 API reference, DescribeInstanceTopology). Some
+    types have four layers and others three, so that a network node can have both instances and further ones below it.
+    Slurm's switches have either ("has already been defined", SchedMD/slurm, src/plugins/topology/tree/
+    switch_record.c): such instances get a switch of their own.
 
     Args:
         layers: Name of each node to its network nodes, from the top. A node without any is below the top switch only.
@@ -30,6 +33,9 @@ def topology_conf(layers: Mapping[str, Sequence[str]]) -> str:
         for upper, lower in zip(switches, switches[1:]):
             if lower not in below.setdefault(upper, []):
                 below[upper].append(lower)
+    for switch in [one for one in leaves if one in below]:
+        leaves[f"{switch}-nodes"] = leaves.pop(switch)
+        below[switch].append(f"{switch}-nodes")
     lines = [f"SwitchName={switch} Nodes={','.join(names)}" for switch, names in leaves.items()]
     # From the bottom: slurmctld reads a switch before the one that has it, in any order, but people read it so.
     lines += [f"SwitchName={switch} Switches={','.join(names)}" for switch, names in reversed(list(below.items()))]
