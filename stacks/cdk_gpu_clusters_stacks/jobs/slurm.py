@@ -19,7 +19,7 @@ _LEAST_NOTICE_SECONDS = 300
 # 192.0.2.1 is nobody's (RFC 5737), and nothing is sent. Without a route it is the name.
 _MASTER = r"""MASTER_ADDR=$(ip -4 route get 192.0.2.1 2>/dev/null | sed -n 's/.* src \([0-9.]*\).*/\1/p' || true)
 MASTER_ADDR=${MASTER_ADDR:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)}"""
-# A step does not get the GPUs that a job has by --exclusive alone (srun(1), --gres), and cannot open them either, if the
+# A step does not get the GPUs that a job has by --exclusive alone (srun(1), --gres), and cannot open them if its
 # cluster has ConstrainDevices.
 _STEP = 'step=(srun --kill-on-bad-exit=1 --label ${SLURM_GPUS_ON_NODE:+"--gres=gpu:$SLURM_GPUS_ON_NODE"}) inside=()'
 # The last lines: `gpunode resume` has the job, or this script waits for it, and passes the notice on. srun would kill
