@@ -243,6 +243,7 @@ def check_capacity_of_group(terms: CapacityTerms) -> Iterator[Finding]:
             cause="the Spot options of a node group have no price",
             got=f"at most {terms.max_price_usd_per_hour} USD an hour",
             allowed="Capacity.spot()",
+            fix="leave the price out: a Spot node never costs more than its on-demand price",
             path="capacity",
         )
 

@@ -26,9 +26,9 @@ USER_DATA_LIMIT_BYTES = 16_384
 
 #: AWS PCS merges its own part with the user data before EC2 checks their size. No source says how long it is. A sample
 #: of AWS has user data of 10,645 bytes before its parameters are filled in (awslabs/awsome-distributed-ai @ 95b939c,
-#: architectures/aws-pcs/assets/add-cng.yaml), so the part has at most 5,739. This leaves 11,264 bytes for ours: a
-#: little more than what is known to work.
-ADDED_BY_PCS_BYTES = 5_120
+#: architectures/aws-pcs/assets/add-cng.yaml), so the part has at most 5,739. This leaves 12,288 bytes for ours,
+#: somewhat more than what is known to work.
+ADDED_BY_PCS_BYTES = 4_096
 
 #: The setting that `gpunode drain` reads.
 DRAIN_AT = "GPU_DRAIN_AT"

@@ -69,6 +69,7 @@ class Combination:
             zones={SUBNET: ZONE},
             tags={"team": "matrix"},
             is_node_group=self.profile.makes is Makes.NODE_GROUP,
+            is_compute_node_group=self.profile.makes is Makes.COMPUTE_NODE_GROUP,
             partition=self.slices,
             cluster_group=CLUSTER_GROUP,
         )

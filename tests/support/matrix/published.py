@@ -35,6 +35,8 @@ def reasons_to_refuse(asked: Asked) -> list[str]:
         reasons.append("EKS takes the id of a Capacity Block, and an UltraServer block is a resource group")
     if asked.is_node_group and asked.purchase.max_price is not None:
         reasons.append("EKS takes no price limit for spot nodes")
+    if asked.is_compute_node_group and asked.purchase.max_price is not None:
+        reasons.append("AWS PCS takes no price limit for spot nodes")
     return reasons
 
 

@@ -77,6 +77,7 @@ class Asked:
         server_groups: Security groups of those that exist already.
         environment: Variables of the nodes.
         is_node_group: Whether Amazon EKS makes and resizes the group, for one of our node groups.
+        is_compute_node_group: Whether AWS PCS does, for one of our compute node groups.
         cluster_group: The security group of an existing cluster that the nodes join, of Kubernetes or Slurm.
     """
 
@@ -101,6 +102,7 @@ class Asked:
     server_groups: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     is_node_group: bool = False
+    is_compute_node_group: bool = False
     cluster_group: str | None = None
 
     @property

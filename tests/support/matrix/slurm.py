@@ -23,12 +23,12 @@ class Slurm:
             size=ClusterSize.LARGE,
             security_groups=[group],
         )
-        self.role = PcsNodeRole(stack, "Role")
+        self.role = PcsNodeRole(stack, "SlurmRole")
         self._stack, self._vpc = stack, vpc
         self._fabrics: dict[str, EfaSecurityGroup] = {}
 
     def fabric_of(self, instance_type: str) -> EfaSecurityGroup:
         """The fabric of the nodes of a type: not all types can talk to each other."""
         if instance_type not in self._fabrics:
-            self._fabrics[instance_type] = EfaSecurityGroup(self._stack, f"Fabric{len(self._fabrics)}", vpc=self._vpc)
+            self._fabrics[instance_type] = EfaSecurityGroup(self._stack, f"SlurmFabric{len(self._fabrics)}", vpc=self._vpc)
         return self._fabrics[instance_type]
