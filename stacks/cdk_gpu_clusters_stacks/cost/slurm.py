@@ -114,7 +114,7 @@ def read_accounting(text: str) -> Accounting:
 
 def _rows(text: str, faults: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows below the heading, each with the number of its line; the heading may be repeated."""
-    lines = [(number, line.split("|")) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [(number, line.rstrip("\r").split("|")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         faults.append("it is empty")
         return
