@@ -42,14 +42,17 @@ def cost(
     ] = None,
     since: Annotated[
         datetime | None,
-        typer.Option("--from", formats=_FORMATS, help="Start of the period of jobs and tokens, in UTC."),
+        typer.Option(
+            "--from", metavar="TIME", formats=_FORMATS, help="Start of the period of jobs and tokens, in UTC."
+        ),
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option("--to", formats=_FORMATS, help="End of the period, in UTC. Default: now.")
+        datetime | None,
+        typer.Option("--to", metavar="TIME", formats=_FORMATS, help="End of the period, in UTC. Default: now."),
     ] = None,
     tokens: Annotated[
         list[str] | None,
-        typer.Option(metavar="FLEET=NUMBER", help="Tokens of a fleet in the period: say what a million costs."),
+        typer.Option(metavar="FLEET=NUMBER", help="Tokens of a fleet in the period: show what a million costs."),
     ] = None,
     nodes: Annotated[
         list[str] | None, typer.Option(metavar="FLEET=HOSTS", help="Names of a fleet's nodes in Slurm: gpu-[1-16].")
@@ -73,11 +76,12 @@ def cost(
         bool, typer.Option("--print-policy", help="With --live: print the IAM policy that it needs, and ask nothing.")
     ] = False,
     at: Annotated[
-        datetime | None, typer.Option(formats=_FORMATS, help="Time that the forecast starts, in UTC. Default: now.")
+        datetime | None,
+        typer.Option(metavar="TIME", formats=_FORMATS, help="Time that the forecast starts, in UTC. Default: now."),
     ] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Say what a cluster costs at list prices: by the hour, by the day, to the end of the month, and for its blocks.
+    """Show what a cluster costs at list prices: by the hour, by the day, to the end of the month, and for its blocks.
 
     With --live: what runs now. With --jobs: what each job, user and account cost, and what was idle.
     """
@@ -89,6 +93,8 @@ def cost(
         output.refuse("cost: --bill, --print-policy and --profile need --live")
     if has_period and jobs is None and tokens is None:
         output.refuse("cost: --from, --to, --nodes, --node-hours and --usd-per-node-hour need --jobs or --tokens")
+    if str(file) == output.STREAM and jobs is not None and str(jobs) == output.STREAM:
+        output.refuse("cost: only one of the cluster file and --jobs can be standard input")
     spec = output.read(file, as_json=as_json)
     if live:
         _live(spec, profile, bill=bill, print_policy=print_policy, as_json=as_json)

@@ -50,7 +50,7 @@ class Running:
         purchase: How they are bought.
         count: How many bill: of a reservation all that it has, used or not.
         used: How many of them run instances.
-        per_hour: What they cost for an hour, in whole cents; None if that is unknown.
+        per_hour: What they cost for an hour, in cents; None if that is unknown.
         is_paid_in_advance: Whether they are paid once, and cost nothing by the hour.
         prices: The list prices that this rests on.
         unknown: Why the price is unknown.

@@ -59,7 +59,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartCost:
-    """What a part costs, in whole cents.
+    """What a part costs, in cents.
 
     Attributes:
         name: Such as `fleet trainers`.

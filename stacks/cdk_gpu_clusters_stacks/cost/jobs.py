@@ -74,8 +74,8 @@ class Share:
         name: JobID, user or account.
         user, account: Of a job; empty for others.
         runs: How often it ran: more than once if it was requeued.
-        gpu_hours: Time of whole GPUs; a MIG instance counts by its share.
-        usd: What it costs, in whole cents; None if the price of the fleet is unknown.
+        gpu_hours: Time of GPUs; a MIG instance counts by its share.
+        usd: What it costs, in cents; None if the price of the fleet is unknown.
     """
 
     name: str
@@ -96,7 +96,7 @@ class FleetBill:
         usd_per_node_hour: Price of a node; None if it is unknown.
         is_ceiling: Whether the price is the most that Spot nodes can cost.
         node_hours: Hours of its nodes that are paid for; None if they are unknown.
-        paid: What is paid, in whole cents; None if the hours or the price are unknown.
+        paid: What is paid, in cents; None if the hours or the price are unknown.
         jobs: Each job, the dearest first.
         users: The same by user.
         accounts: The same by account.
@@ -288,7 +288,7 @@ def _slices(run: Run, view: PlannedFleet) -> int:
 
 
 def _slices_of_type(name: str, mig: MigPlan) -> int:
-    """The memory slices of a type of Slurm: `3g.20gb`, `a100_3g.20gb`, or that of a whole GPU."""
+    """The memory slices of a type of Slurm: `3g.20gb`, `a100_3g.20gb`, or that of a GPU that is not split."""
     found = _PROFILE.search(name)
     if found is None:
         return mig.gpu.memory_slices
@@ -447,4 +447,5 @@ def _hours(seconds: int | Fraction) -> Decimal:
 
 
 def _per_million(paid: Decimal, tokens: int) -> Decimal:
-    return cents(Fraction(paid) * 100 * _MILLION / tokens) / 100
+    """To a hundredth of a cent."""
+    return cents(Fraction(paid) * 100 * _MILLION / tokens).scaleb(-2)

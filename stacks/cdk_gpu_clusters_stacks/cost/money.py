@@ -1,4 +1,4 @@
-"""Money: decimal amounts, rounded once to cents, and shares that add up to the whole."""
+"""Money: decimal amounts, rounded once to cents, and shares that add up to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXACT = Context(prec=60)
 
 @dataclass(frozen=True, slots=True)
 class Usd:
-    """US dollars from least to most, in whole cents; equal unless a fleet scales or a price is a range."""
+    """US dollars from least to most, in cents; equal unless a fleet scales or a price is a range."""
 
     low: Decimal
     high: Decimal
@@ -49,21 +49,21 @@ def price_of_seconds(usd_per_hour: Decimal, seconds: int) -> Decimal:
     return cents(Fraction(usd_per_hour) * seconds / SECONDS_PER_HOUR)
 
 
-def split(whole: Decimal, weights: Sequence[int]) -> list[Decimal]:
-    """Shares of an amount by weight, each in whole cents, that add up to it.
+def split(amount: Decimal, weights: Sequence[int]) -> list[Decimal]:
+    """Shares of an amount by weight, each in cents, that add up to it.
 
     Each share is first rounded down. The cents that are left go to the largest remainders, to the first one among
     equals: the method of the largest remainder (Hare and Niemeyer).
 
     Args:
-        whole: The amount, in whole cents, not negative.
+        amount: The amount, in cents, not negative.
         weights: The weights, not negative, at least one of them positive.
 
     Example:
         >>> split(Decimal("1.00"), [1, 1, 1])
         [Decimal('0.34'), Decimal('0.33'), Decimal('0.33')]
     """
-    total, number = int(whole / _CENT), sum(weights)
+    total, number = int(amount / _CENT), sum(weights)
     shares = [divmod(total * weight, number) for weight in weights]
     left = total - sum(share for share, _ in shares)
     first = sorted(range(len(shares)), key=lambda index: -shares[index][1])[:left]

@@ -81,7 +81,7 @@ def _read(bill: Bill) -> Iterator[Row]:
         return
     rows = [count(len(read.runs), "run of a job", "runs of jobs")]
     left_out = {"of steps": read.steps, "without nodes": read.without_nodes, "again": read.repeated}
-    rows += [f"{number:,} rows {words} left out" for words, number in left_out.items() if number]
+    rows += [f"{count(number, 'row')} {words} left out" for words, number in left_out.items() if number]
     yield Row("read", [", ".join(rows)])
     if bill.without_gpus:
         jobs = ", ".join(bill.without_gpus[:MOST_JOBS])
@@ -96,15 +96,20 @@ def _fleet(fleet: FleetBill, notes: Footnotes) -> Iterator[Row]:
         rate = f"{fleet.node_hours:,} node hours at {most}{fleet.usd_per_node_hour} USD{notes.mark(fleet.prices)}"
         yield Row("paid", [f"{_amount(fleet.paid)}: {rate}"])
     if fleet.jobs:
-        yield Row("allocated", [f"{_amount(fleet.allocated)}, {fleet.allocated_gpu_hours:,} GPU hours"])
+        part = _part_of(fleet.allocated, fleet)
+        yield Row("allocated", [f"{_amount(fleet.allocated)}{part}, {fleet.allocated_gpu_hours:,} GPU hours"])
     idle = "unknown" if fleet.idle_gpu_hours is None else f"{fleet.idle_gpu_hours:,} GPU hours"
     if fleet.jobs or fleet.tokens is None:
-        yield Row("idle", [f"{_amount(fleet.idle)}, {idle}"])
+        yield Row("idle", [f"{_amount(fleet.idle)}{_part_of(fleet.idle, fleet)}, {idle}"])
     if fleet.tokens is not None:
         yield Row("tokens", [f"{_amount(fleet.usd_per_million_tokens)} for a million of {fleet.tokens:,}"])
     for label, shares in (("accounts", fleet.accounts), ("users", fleet.users), ("jobs", fleet.jobs)):
         if shares:
             yield Row(label, [count(len(shares), label.removesuffix("s"))], list(_shares(shares)))
+
+
+def _part_of(usd: Decimal | None, fleet: FleetBill) -> str:
+    return f" ({usd / fleet.paid:.1%})" if usd is not None and fleet.paid else ""
 
 
 def _shares(shares: Sequence[Share]) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ def fleet_node_hour(view: PlannedFleet, region: str) -> Estimate:
 
 
 def paid_nodes(view: PlannedFleet) -> tuple[int, int]:
-    """Least and most nodes that are paid for: what is reserved is paid as a whole, whether the fleet scales or not."""
+    """Least and most nodes that are paid for: all that is reserved is paid, whether the fleet scales or not."""
     most = view.spec.maximum_nodes
     return (most if view.plan.terms.kind.is_reserved else view.spec.minimum_nodes), most
 

