@@ -15,17 +15,18 @@ from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters_stacks.preflight.account import Account
-from cdk_gpu_clusters_stacks.preflight.call import CALLER, INSTANCES, RESERVATIONS, Call, NoAnswer
+from cdk_gpu_clusters_stacks.preflight.call import CALLER, INSTANCES, RESERVATIONS, Call, NoAnswer, define_call
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import CLUSTER_TAG, Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 
-from .calls import COST_AND_USAGE
 from .forecast import PURCHASES
 from .money import NOTHING, Usd, cents
 
+#: AWS bills 0.01 US dollars for each of its requests (AWS Cost Explorer FAQs, "Cost Explorer API").
+COST_AND_USAGE = define_call("ce", "get_cost_and_usage")
 # Tags that services put on the instances of their groups, the most telling first: a node group of Amazon EKS and of AWS
 # PCS has an Auto Scaling group or a fleet of its own.
 _GROUP_TAGS = (
@@ -37,6 +38,7 @@ _GROUP_TAGS = (
 _RUNNING = {"Name": "instance-state-name", "Values": ["running"]}
 _CURRENCY = "USD"
 _METRIC = "UnblendedCost"
+_GROUP = "the reservations of a resource group are not read: what they have unused is not counted"
 _NO_COST = "Cost Explorer has no cost with the tag; it shows costs after a day"
 
 
@@ -86,6 +88,7 @@ class Live:
         at: When.
         running: What bills now.
         per_hour: All of it that is paid by the hour and has a price; None if nothing of it is known.
+        is_partial: Whether something that bills may be missing in it.
         billed_since: First day that `services` count; None if Cost Explorer was not asked.
         services: What Cost Explorer has, by service.
         billed: All services together; None if that is unknown.
@@ -98,6 +101,7 @@ class Live:
     at: str
     running: list[Running] = field(default_factory=list)
     per_hour: Usd | None = None
+    is_partial: bool = False
     billed_since: str | None = None
     services: list[Service] = field(default_factory=list)
     billed: Decimal | None = None
@@ -133,6 +137,7 @@ def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bo
     for one in live.running:
         if one.unknown:
             live.cannot_tell[f"{one.where}, {one.instance_type}"] = one.unknown
+    live.is_partial = bool(live.cannot_tell)
     if bill:
         _read_bill(cluster, account, live, now.astimezone(UTC).date())
     return live
@@ -153,6 +158,9 @@ def _ask(live: Live, account: Account, call: Call, **parameters: Any) -> Mapping
 def _reservations(cluster: Cluster, account: Account, live: Live) -> dict[str, Mapping[str, Any]]:
     """The reservations and blocks that the file names, or that are made for it."""
     named = {one for fleet in cluster.fleets.values() for one in fleet.plan.terms.reservation_ids}
+    for fleet in cluster.fleets.values():
+        if fleet.plan.terms.reservation_group_arn:
+            live.cannot_tell[fleet.plan.terms.reservation_group_arn] = _GROUP
     if not named and not any(fleet.plan.terms.kind.is_reserved for fleet in cluster.fleets.values()):
         return {}
     answer = _ask(live, account, RESERVATIONS, Filters=[{"Name": "state", "Values": ["active"]}])
@@ -205,6 +213,8 @@ def _running(where: str, type_name: str, kind: CapacityKind, count: int, used: i
     record = instance_types().get(type_name)
     rate = Estimate(low=None, high=None, reason=f"{type_name} is not in the catalogue")
     if record is not None:
+        if record.ultraserver_only and kind is CapacityKind.CAPACITY_BLOCK:
+            kind = CapacityKind.ULTRASERVER_BLOCK
         rate = node_hour(record, kind, region=region, availability_zone=zone or None, node_count=count)
     per_hour = None
     if rate.low is not None and rate.high is not None:

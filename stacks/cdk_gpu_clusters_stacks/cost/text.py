@@ -128,14 +128,15 @@ def live_text(live: Live, *, width: int) -> str:
     """What runs in an account, and its bill."""
     notes = Footnotes()
     account = f"account {live.account}" if live.account else "an unknown account"
-    more = " + unknown" if any(one.per_hour is None for one in live.running) else ""
-    total = f"{_usd(live.per_hour)} an hour at list prices{more if live.per_hour else ''}"
+    more = " + unknown" if live.is_partial else ""
+    total = "unknown" if live.per_hour is None else f"{_usd(live.per_hour)} an hour at list prices{more}"
     sections = [
         Section(f"{live.cluster} in {live.region}, {account}, {live.at}", [Row("together", [total])]),
         Section("Now", [Row("runs", [_running(one, notes) for one in live.running] or ["nothing"])]),
     ]
     if live.billed_since is not None:
-        rows = [Row("together", [_amount(live.billed)])]
+        more = " + unknown" if live.billed and any(one.usd is None for one in live.services) else ""
+        rows = [Row("together", [f"{_amount(live.billed)}{more}"])]
         rows += [Row("", [f"{one.name}: {_amount(one.usd)}"]) for one in live.services]
         sections.append(Section(f"Bill since {live.billed_since} (Cost Explorer, unblended)", rows))
     if live.cannot_tell:

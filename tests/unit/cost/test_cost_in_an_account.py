@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from cdk_gpu_clusters_stacks.cost import Live, policy_for_cost, read_account
-from cdk_gpu_clusters_stacks.cost.calls import COST_AND_USAGE
+from cdk_gpu_clusters_stacks.cost.account import COST_AND_USAGE
 from cdk_gpu_clusters_stacks.cost.money import Usd
 from cdk_gpu_clusters_stacks.preflight.account import Account
 from cdk_gpu_clusters_stacks.spec import load_cluster
@@ -85,6 +85,7 @@ def even(amount: str) -> Usd:
 
 def test_what_runs_by_group_and_how_it_is_bought(look: Any) -> None:
     live = look(FakeAws(ANSWERS))
+    assert not live.is_partial
     assert {(one.where, one.count, one.used, one.purchase) for one in live.running} == {
         (f"reservation {RESERVATION}", 16, 1, "reservation, used or not"),
         ("EKS node group workers", 1, 1, "on demand"),
@@ -168,7 +169,32 @@ def test_a_type_without_a_price_is_unknown(look: Any) -> None:
     strange = {**instance(), "InstanceType": "p5e.48xlarge"}
     live = look(FakeAws({**ANSWERS, "ec2.describe_instances": {"Reservations": [{"Instances": [strange]}]}}))
     assert live.per_hour == even("351.32")
+    assert live.is_partial
     assert "p5e.48xlarge" in live.cannot_tell["instances without a group, p5e.48xlarge"]
+
+
+def test_an_ultraserver_block_is_paid_already(look: Any) -> None:
+    block = {
+        **RESERVED,
+        "InstanceType": "p6e-gb200.36xlarge",
+        "ReservationType": "capacity-block",
+        "TotalInstanceCount": 9,
+        "AvailableInstanceCount": 0,
+    }
+    answers = {**ANSWERS, "ec2.describe_capacity_reservations": {"CapacityReservations": [block]}}
+    one = look(FakeAws({**answers, "ec2.describe_instances": {"Reservations": []}})).running[0]
+    assert (one.purchase, one.is_paid_in_advance) == ("UltraServer block, paid in advance", True)
+
+
+def test_a_group_of_reservations_is_named(tmp_path: Path) -> None:
+    group = f"arn:aws:resource-groups:us-west-2:{ACCOUNT}:group/research"
+    text = CLUSTER.replace("reservation: cr-0123456789abcdef0", f"reservation_group: '{group}'")
+    (tmp_path / "cluster.yaml").write_text(text, encoding="utf-8")
+    spec = load_cluster(tmp_path / "cluster.yaml")
+    with Account(FakeAws(ANSWERS).clients, region=spec.region) as account:
+        live = read_account(spec, account, now=NOW, bill=False)
+    assert live.is_partial
+    assert "resource group" in live.cannot_tell[group]
 
 
 def test_the_policy_has_exactly_the_calls(look: Any) -> None:

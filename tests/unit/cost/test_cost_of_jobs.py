@@ -141,6 +141,20 @@ def test_an_unknown_price_is_not_zero() -> None:
     assert bill.paid is None
 
 
+def test_a_spot_price_is_the_most_that_can_be_paid() -> None:
+    spot = CLUSTER.replace(": pcs", ": ec2").replace("{ reservation: cr-0123456789abcdef0 }", "spot")
+    trainers = month(HEADING, of(nodes={}), cluster(spot)).fleets[0]
+    assert (trainers.is_ceiling, trainers.paid) == (True, PAID["trainers"])
+
+
+def test_a_price_that_is_a_range_is_unknown() -> None:
+    block = BLOCK.format(start="2026-11-25T11:30Z", end="2026-12-09T11:30Z")
+    ranged = CLUSTER.split("    slices:")[0].replace(RESERVED, block).replace("p4d.24xlarge", "p5en.48xlarge")
+    (trainers,) = month(HEADING, of(nodes={}), cluster(ranged)).fleets
+    assert (trainers.usd_per_node_hour, trainers.paid) == (None, None)
+    assert "--usd-per-node-hour" in trainers.unknown["usd_per_node_hour"]
+
+
 def test_a_million_tokens() -> None:
     bill = bill_jobs(cluster(), None, of(tokens={"slices": 1_000_000_000}), *NOVEMBER)
     (slices,) = bill.fleets
