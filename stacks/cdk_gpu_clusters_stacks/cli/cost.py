@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 app = new_app()
 ValueT = TypeVar("ValueT")
+_MOST_FAULTS = 20
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%MZ"]
 
 
@@ -175,7 +176,7 @@ def _period(
     try:
         found = bill_jobs(spec, accounting, given, start, end)
     except NoBill as wrong:
-        output.refuse("\n".join(f"cost: {fault}" for fault in wrong.faults))
+        _refuse_all("cost", wrong.faults)
     if as_json:
         output.write_document(output.as_json(found))
     else:
@@ -193,7 +194,15 @@ def _accounting(file: Path) -> Accounting:
     except UnicodeDecodeError:
         output.refuse(f"{file} is no text in UTF-8")
     except NoAccounting as wrong:
-        output.refuse("\n".join(f"{file}: {fault}" for fault in wrong.faults))
+        _refuse_all(str(file), wrong.faults)
+
+
+def _refuse_all(where: str, faults: Sequence[str]) -> NoReturn:
+    """Leave with all faults; of very many, the first ones and how many more there are."""
+    shown = list(faults[:_MOST_FAULTS])
+    if len(faults) > _MOST_FAULTS:
+        shown.append(f"{len(faults) - _MOST_FAULTS:,} more faults")
+    output.refuse("\n".join(f"{where}: {fault}" for fault in shown))
 
 
 def _given(

@@ -74,7 +74,8 @@ class Share:
         name: JobID, user or account.
         user, account: Of a job; empty for others.
         runs: How often it ran: more than once if it was requeued.
-        gpu_hours: Time of GPUs; a MIG instance counts by its share.
+        gpu_seconds: Time of GPUs; a MIG instance counts by its share.
+        gpu_hours: The same in hours, to a hundredth.
         usd: What it costs, in cents; None if the price of the fleet is unknown.
     """
 
@@ -82,6 +83,7 @@ class Share:
     user: str
     account: str
     runs: int
+    gpu_seconds: Decimal
     gpu_hours: Decimal
     usd: Decimal | None
 
@@ -338,7 +340,7 @@ def _bill(
         is_ceiling=view.name not in given.usd_per_node_hour and rate.is_ceiling,
         node_hours=None if seconds is None else _hours(seconds),
         paid=paid,
-        jobs=tuple(sorted(jobs, key=lambda one: -one.gpu_hours)),
+        jobs=tuple(sorted(jobs, key=lambda one: -one.gpu_seconds)),
         users=tuple(_together(jobs, lambda one: one.user)),
         accounts=tuple(_together(jobs, lambda one: one.account)),
         allocated=_sum(jobs),
@@ -407,6 +409,7 @@ def _shares(
             user=runs[numbers[0]].user,
             account=runs[numbers[0]].account,
             runs=len(numbers),
+            gpu_seconds=Decimal(weight) / parts,
             gpu_hours=_hours(Fraction(weight, parts)),
             usd=amount,
         )
@@ -420,18 +423,21 @@ def _together(jobs: Iterable[Share], name_of: Callable[[Share], str]) -> Iterato
     groups: dict[str, list[Share]] = defaultdict(list)
     for job in jobs:
         groups[name_of(job)].append(job)
-    found = [
-        Share(
-            name=name,
-            user="",
-            account="",
-            runs=sum(job.runs for job in some),
-            gpu_hours=sum((job.gpu_hours for job in some), Decimal(0)),
-            usd=_sum(some),
+    found = []
+    for name, some in groups.items():
+        seconds = sum((job.gpu_seconds for job in some), Decimal(0))
+        found.append(
+            Share(
+                name=name,
+                user="",
+                account="",
+                runs=sum(job.runs for job in some),
+                gpu_seconds=seconds,
+                gpu_hours=_hours(Fraction(seconds)),
+                usd=_sum(some),
+            )
         )
-        for name, some in groups.items()
-    ]
-    yield from sorted(found, key=lambda one: -one.gpu_hours)
+    yield from sorted(found, key=lambda one: -one.gpu_seconds)
 
 
 def _sum(shares: Iterable[Share]) -> Decimal | None:

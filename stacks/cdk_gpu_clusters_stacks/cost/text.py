@@ -121,7 +121,8 @@ def _shares(shares: Sequence[Share]) -> Iterator[tuple[str, str]]:
     if rest:
         amounts = [one.usd for one in rest if one.usd is not None]
         usd = sum(amounts, Decimal("0.00")) if len(amounts) == len(rest) else None
-        yield f"{len(rest):,} more", f"{_amount(usd)}, {sum(one.gpu_hours for one in rest):,} GPU hours"
+        hours = sum((one.gpu_seconds for one in rest), Decimal(0)) / 3600
+        yield f"{len(rest):,} more", f"{_amount(usd)}, {hours:,.2f} GPU hours"
 
 
 def live_text(live: Live, *, width: int) -> str:

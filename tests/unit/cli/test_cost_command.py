@@ -183,3 +183,17 @@ def test_all_faults_of_accounting_are_reported(file: str, tmp_path: Path, capsys
     faults = capsys.readouterr().err
     assert "line 3: ElapsedRaw 'x' is no number of seconds" in faults
     assert "Start 'never' is no time" in faults
+
+
+def test_of_very_many_faults_some_are_shown(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heading = SACCT.splitlines()[0]
+    rows = [f"{n}|a|b|COMPLETED|2026-11-02T00:00:00|3600|gres/gpu=1|strange-{n}" for n in range(1, 101)]
+    (tmp_path / "sacct.txt").write_text("\n".join([heading, *rows]), encoding="utf-8")
+    assert main(["cost", file, "--jobs", str(tmp_path / "sacct.txt"), *PERIOD, *NODES]) == 2
+    faults = [line for line in capsys.readouterr().err.splitlines() if "cost: " in line]
+    assert len(faults) == 21
+    assert (
+        faults[0]
+        == "gpu-clusters: cost: job 1: strange-1 is a node of no fleet; name the nodes of a fleet with --nodes"
+    )
+    assert faults[-1] == "cost: 80 more faults"

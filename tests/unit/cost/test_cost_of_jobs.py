@@ -57,6 +57,9 @@ def assert_adds_up(bill: Bill) -> None:
         assert sum((job.usd or 0 for job in fleet.jobs), fleet.idle) == fleet.paid
         for together in (fleet.users, fleet.accounts):
             assert sum(one.usd or 0 for one in together) == fleet.allocated == fleet.paid - fleet.idle
+            held = sum(one.gpu_seconds for one in together)
+            assert held == sum(job.gpu_seconds for job in fleet.jobs)
+            assert cents(Fraction(held) / 3600) == fleet.allocated_gpu_hours
     assert bill.paid == sum(fleet.paid or 0 for fleet in bill.fleets)
 
 
