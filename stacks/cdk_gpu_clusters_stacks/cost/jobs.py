@@ -252,7 +252,7 @@ def _fleet_of(node: str, views: Mapping[str, PlannedFleet], given: Given) -> str
         if node in nodes:
             return name
     rest = [name for name in views if name not in given.nodes]
-    # AWS PCS names nodes after their compute node group: compute-1-1 (user guide, "Run a single node job").
+    # AWS PCS names nodes after their compute node group: compute-1-[1-4] (user guide, "List queues and nodes").
     for name in rest:
         group = views[name].compute_node_group.name if views[name].profile.joins_slurm else name
         if re.fullmatch(rf"{re.escape(group)}-\w+", node):
