@@ -143,7 +143,8 @@ class Bill:
         fleets: The training fleets with GPUs, if there are jobs, and fleets with jobs or tokens.
         paid: All fleets together whose price is known; None if none is.
         without_gpus: Jobs that held no GPU: they cost nothing here, and their nodes count as idle.
-        accounting: What was read; None without jobs.
+        runs: How many runs of jobs were read; None without jobs.
+        left_out: Rows of the accounting that are no runs: steps, jobs that held no nodes, and repeated rows.
     """
 
     cluster: str
@@ -153,7 +154,8 @@ class Bill:
     fleets: tuple[FleetBill, ...]
     paid: Decimal | None
     without_gpus: tuple[str, ...]
-    accounting: Accounting | None
+    runs: int | None
+    left_out: Mapping[str, int]
 
 
 def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, since: datetime, until: datetime) -> Bill:
@@ -197,8 +199,17 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
         fleets=tuple(fleets),
         paid=sum(known, Decimal("0.00")) if known else None,
         without_gpus=tuple(dict.fromkeys(run.job for run in runs if not run.gpus and _overlap(run, since, until))),
-        accounting=accounting,
+        runs=None if accounting is None else len(runs),
+        left_out={} if accounting is None else _left_out(accounting),
     )
+
+
+def _left_out(accounting: Accounting) -> dict[str, int]:
+    return {
+        "steps": accounting.steps,
+        "without_nodes": accounting.without_nodes,
+        "repeated": accounting.repeated,
+    }
 
 
 def _named(given: Given) -> Iterable[str]:

@@ -15,6 +15,7 @@ from .money import Usd
 
 #: More jobs than this are put together in a line; JSON has all of them.
 MOST_JOBS = 20
+_LEFT_OUT = {"steps": "of steps", "without_nodes": "without nodes", "repeated": "that repeat another one"}
 _ESTIMATE = "Prices (list prices: an estimate, not a bill)"
 
 
@@ -76,12 +77,10 @@ def bill_text(bill: Bill, *, width: int) -> str:
 
 
 def _read(bill: Bill) -> Iterator[Row]:
-    read = bill.accounting
-    if read is None:
+    if bill.runs is None:
         return
-    rows = [count(len(read.runs), "run of a job", "runs of jobs")]
-    left_out = {"of steps": read.steps, "without nodes": read.without_nodes, "again": read.repeated}
-    rows += [f"{count(number, 'row')} {words} left out" for words, number in left_out.items() if number]
+    rows = [count(bill.runs, "run of a job", "runs of jobs")]
+    rows += [f"{count(number, 'row')} {_LEFT_OUT[name]} left out" for name, number in bill.left_out.items() if number]
     yield Row("read", [", ".join(rows)])
     if bill.without_gpus:
         jobs = ", ".join(bill.without_gpus[:MOST_JOBS])

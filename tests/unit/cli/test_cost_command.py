@@ -70,6 +70,7 @@ def test_a_month_of_jobs_as_json_adds_up(file: str, jobs: list[str], capsys: pyt
     assert {one["name"]: Decimal(one["paid"]) for one in printed["fleets"]} == PAID
     assert {one["name"]: Decimal(one["idle"]) for one in printed["fleets"]} == IDLE
     assert {job["name"]: Decimal(job["usd"]) for one in printed["fleets"] for job in one["jobs"]} == JOBS
+    assert (printed["runs"], printed["left_out"]) == (8, {"steps": 1, "without_nodes": 1, "repeated": 0})
     assert (printed["since"], printed["until"]) == ("2026-11-01T00:00Z", "2026-12-01T00:00Z")
 
 
