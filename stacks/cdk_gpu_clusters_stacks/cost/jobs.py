@@ -33,6 +33,8 @@ from .slurm import Accounting, Run
 
 _SCALES = "the fleet scales: give the hours of its nodes with --node-hours"
 _RANGE = "its list price is a range: give its price with --usd-per-node-hour"
+# Slurm accounts GPUs only if a setting names them (slurm.conf(5), AccountingStorageTRES).
+_NO_GPUS = "no job has gres/gpu in AllocTRES, so its GPUs are unknown; set AccountingStorageTRES to gres/gpu in Slurm"
 _PROFILE = re.compile(r"\d+g\.\d+gb(?:[+-][\w.]+)?$")
 _MILLION = 1_000_000
 
@@ -176,6 +178,8 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
     if faults:
         raise NoBill(faults)
     runs = () if accounting is None else accounting.runs
+    if runs and not any(run.gpus for run in runs):
+        raise NoBill([_NO_GPUS])
     by_fleet = _by_fleet(runs, views, given, since, until, faults)
     wanted = [
         name

@@ -98,9 +98,14 @@ def test_a_fleet_without_a_job_is_idle_as_a_whole() -> None:
 
 
 def test_a_job_without_gpus_costs_nothing_and_is_named() -> None:
-    bill = month(f"{HEADING}\n7|ana|nlp|COMPLETED|2026-11-02T00:00:00|60|cpu=8,node=1|login-1")
+    bill = month(f"{SACCT}7|ana|nlp|COMPLETED|2026-11-02T00:00:00|60|cpu=8,node=1|login-1")
     assert bill.without_gpus == ("7",)
-    assert all(not fleet.jobs for fleet in bill.fleets)
+    assert {job.name for fleet in bill.fleets for job in fleet.jobs} == set(JOBS)
+
+
+def test_accounting_that_has_no_gpus_at_all_is_refused() -> None:
+    with pytest.raises(NoBill, match="set AccountingStorageTRES to gres/gpu"):
+        month(f"{HEADING}\n7|ana|nlp|COMPLETED|2026-11-02T00:00:00|60|cpu=8,node=1|t-1")
 
 
 def test_nodes_of_pcs_are_known_by_the_name_of_their_group() -> None:
