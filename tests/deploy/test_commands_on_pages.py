@@ -47,13 +47,15 @@ def account() -> Iterator[Emulator]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that the commands run in, with what a reader has: cluster files, examples, a saved answer."""
+    """The folder that the commands run in, with what a reader has: cluster files, examples, a saved answer, jobs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
     for name in ("cluster.yaml", "deployed.yaml"):
         (tmp_path / name).write_text(blocks(README, "yaml")[0], encoding="utf-8")
     (activities,) = (one.text for one in BLOCKS if one.language == "json")
     (tmp_path / "activities.json").write_text(activities, encoding="utf-8")
+    (accounting,) = (one.text for one in BLOCKS if one.language == "text")
+    (tmp_path / "sacct.txt").write_text(accounting, encoding="utf-8")
     return tmp_path
 
 

@@ -1,7 +1,7 @@
 """The commands in shell blocks of pages: parsed by shfmt, and compared with the interfaces that they call.
 
 The interfaces are those of the programs: the parsers of `gpu-clusters` and `gpunode`, `cdk COMMAND --help`, the
-targets of the Makefile, the service models of botocore, and the extras of pyproject.toml.
+targets of the Makefile, the service models of botocore, Slurm's manual pages, and the extras of pyproject.toml.
 """
 
 from __future__ import annotations
@@ -242,6 +242,15 @@ def _is_shorthand(value: str, shape: Any) -> bool:
     return {pair.partition("=")[0].lower() for pair in value.split(",")} <= members
 
 
+def _sacct(arguments: list[str]) -> str | None:
+    """Compare with the manual page of Slurm's sacct."""
+    known = json.loads((REPOSITORY / "tests/fixtures/accounting/sacct.json").read_text(encoding="utf-8"))
+    options = dict(one.partition("=")[::2] for one in arguments)
+    unknown = options.keys() - set(known["options"].split())
+    unknown |= set(options.get("--format", "").split(",")) - {"", *known["fields"].split()}
+    return f"sacct does not have {sorted(unknown)}" if unknown else None
+
+
 _CHECKS: dict[str, Callable[[list[str]], str | None]] = {
     ".venv/bin/python": _python,
     "aws": _aws,
@@ -255,5 +264,6 @@ _CHECKS: dict[str, Callable[[list[str]], str | None]] = {
     "npm": _npm,
     "pip": _pip,
     "python": _python,
+    "sacct": _sacct,
     "uvx": _uvx,
 }

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from cdk_gpu_clusters.catalogue.prices import Price
-from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
-from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
+from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month
 from cdk_gpu_clusters.rules.homes import HomeStorage, OpenZfsHomes
 from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
@@ -26,9 +26,9 @@ from .model import (
     SystemNodesPlan,
     UsdRange,
 )
+from .rates import fleet_node_hour, hours_of_terms, paid_nodes
 
 _HOURS_PER_DAY = 24
-_SECONDS_PER_HOUR = 3600
 
 _BILLING = {
     CapacityKind.ON_DEMAND: "by the second while nodes run",
@@ -47,20 +47,11 @@ _NEW_RESERVATION = "from the deployment on, used or not, until the reservation e
 
 def fleet_cost(view: PlannedFleet, region: str) -> FleetCost:
     """What the instances of a fleet cost."""
-    spec, terms = view.spec, view.plan.terms
-    rate = node_hour(
-        view.plan.instance_type,
-        terms.kind,
-        region=region,
-        availability_zone=view.zones[0] if view.zones else None,
-        node_count=spec.maximum_nodes,
-        max_price_usd_per_hour=terms.max_price_usd_per_hour,
-    )
-    is_new = isinstance(spec.capacity, NewReservation)
+    terms = view.plan.terms
+    rate = fleet_node_hour(view, region)
+    is_new = isinstance(view.spec.capacity, NewReservation)
     hours, no_run = _run(view, terms)
-    # What is reserved is paid for as a whole, whether the fleet scales or not.
-    least = spec.maximum_nodes if terms.kind.is_reserved else spec.minimum_nodes
-    hourly = _times(rate, least, spec.maximum_nodes)
+    hourly = _times(rate, *paid_nodes(view))
     unknown = {"run_hours": no_run} if hours is None else {}
     if hourly is None:
         unknown |= dict.fromkeys(("usd_per_node_hour", "usd_per_hour", "usd_per_day"), rate.reason)
@@ -90,22 +81,6 @@ def _basis(rate: Estimate, terms: CapacityTerms) -> str:
     if terms.max_price_usd_per_hour is not None:
         return "the limit in the file"
     return "the on-demand price, where spot requests without a limit end"
-
-
-def hours_of_terms(terms: CapacityTerms, node_count: int) -> float | None:
-    """Hours of all nodes from the start of their capacity to its end, None where one of them is not set.
-
-    Args:
-        terms: How the nodes are bought.
-        node_count: Most nodes of the fleet; a block of half of them counts for half of its hours.
-    """
-    hours = 0.0
-    for part in terms.blocks or (terms,):
-        if part.starts_at is None or part.ends_at is None:
-            return None
-        share = (part.node_count or node_count) / node_count if isinstance(part, BlockTerms) else 1
-        hours += (part.ends_at - part.starts_at).total_seconds() / _SECONDS_PER_HOUR * share
-    return hours
 
 
 def _run(view: PlannedFleet, terms: CapacityTerms) -> tuple[float | None, str]:

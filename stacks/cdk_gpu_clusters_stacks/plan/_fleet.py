@@ -19,7 +19,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
-from ._cost import fleet_cost, hours_of_terms
+from ._cost import fleet_cost
 from ._kubernetes import report_node_group
 from ._network import balancer_subnet_keys, node_subnet_keys
 from ._node import device_count, report_node
@@ -34,6 +34,7 @@ from .model import (
     PlacementPlan,
     ServersPlan,
 )
+from .rates import hours_of_terms
 
 _HTTPS, _HTTP = 443, 80
 #: Facts of a type that a plan shows; the catalogue reports doubts about others.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.kubernetes import KubernetesVersion, kubernetes_versions
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
-from cdk_gpu_clusters.rules.capacity import CapacityKind
-from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour, node_hour
+from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters.rules.node_group import (
     CAPACITY_TYPES,
@@ -26,6 +24,7 @@ from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
 from ._cost import prices_used, usd_amount
 from ._network import service_subnet_keys
 from .model import ChartPlan, KubernetesPlan, NodeGroupReport, SystemNodesPlan
+from .rates import system_node_hour
 
 _NO_DATES = "the catalogue has no dates of this version"
 _EXISTS = "the cluster is there already, and bills without this file"
@@ -78,8 +77,7 @@ def _day(support: KubernetesVersion | None, name: str) -> str | None:
 
 
 def _system_nodes(spec: ClusterSpec) -> SystemNodesPlan:
-    nodes = spec.eks.system_nodes
-    hour = node_hour(instance_type(nodes.instance_type), CapacityKind.ON_DEMAND, region=spec.region)
+    nodes, hour = spec.eks.system_nodes, system_node_hour(spec)
     usd = None if hour.low is None else usd_amount(hour.low * nodes.nodes)
     return SystemNodesPlan(
         instance_type=nodes.instance_type,

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION, slurm_versions
 from cdk_gpu_clusters.node.slurm_settings import cluster_settings
-from cdk_gpu_clusters.rules.capacity import CapacityKind
-from cdk_gpu_clusters.rules.cost import node_hour
 from cdk_gpu_clusters.rules.pcs import ClusterSize
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
@@ -17,6 +14,7 @@ from cdk_gpu_clusters_stacks.stack_names import login_stack, queue_stack, slurm_
 
 from ._cost import prices_used, usd_amount
 from .model import ComputeNodeGroupReport, LoginNodesPlan, QueuePlan, SlurmPlan
+from .rates import login_node_hour
 
 _NO_END = "the catalogue has no end of this version"
 _EXISTS = "the cluster is there already"
@@ -66,8 +64,7 @@ def _queues(spec: ClusterSpec) -> Iterator[QueuePlan]:
 
 
 def _login(spec: ClusterSpec) -> LoginNodesPlan:
-    login = spec.pcs.login
-    hour = node_hour(instance_type(login.instance_type), CapacityKind.ON_DEMAND, region=spec.region)
+    login, hour = spec.pcs.login, login_node_hour(spec)
     usd = None if hour.low is None else usd_amount(hour.low * login.nodes)
     return LoginNodesPlan(
         stack_name=login_stack(spec.name),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.counting import count
 
-from ._layout import Footnotes, Row, Section, known, lay_out, number, ranges, usd
+from .layout import Footnotes, Row, Section, known, lay_out, number, price_words, ranges, usd
 from .model import (
     AcceleratorPlan,
     CapacityPlan,
@@ -29,7 +29,6 @@ from .model import (
     NodeMig,
     NodeNetwork,
     NodeReport,
-    PriceUsed,
     ReaderPlan,
     ServersPlan,
     SlurmPlan,
@@ -61,7 +60,7 @@ def plan_text(plan: ClusterPlan, *, width: int = WIDTH) -> str:
         Section(count(len(plan.stacks), "stack") + ", in the order of deployment", list(_stacks(plan.stacks))),
         Section("Cost of all that has a price", list(_cost(plan))),
     ]
-    prices = [Row(mark, [_price(price)]) for mark, price in notes.lines()]
+    prices = [Row(mark, [price_words(price)]) for mark, price in notes.lines()]
     if prices:
         sections.append(Section("Prices (list prices: an estimate, not a bill)", prices))
     return lay_out(sections, width=width)
@@ -141,15 +140,6 @@ def _cost(plan: ClusterPlan) -> Iterator[Row]:
         yield Row("together", [f"{usd(cost.usd_per_hour)} an hour, {usd(cost.usd_per_day)} a day{runs}"])
         yield Row("counted", ["; ".join(cost.includes)])
     yield Row("not counted", [f"{what}: {why}" for what, why in cost.missing.items()])
-
-
-def _price(price: PriceUsed) -> str:
-    place = {"*": "every Region that sells it", "": "Region not named"}.get(price.region, price.region)
-    note = f"; {price.note}" if price.note else ""
-    return (
-        f"{price.subject}, {price.market}, {place}: {price.usd:g} USD per {price.unit}, {price.as_of}, "
-        f"{price.verification}{note}. Source: {price.source}"
-    )
 
 
 # A fleet.

@@ -8,8 +8,8 @@ from itertools import groupby
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters_stacks.counting import count
 
-from ._layout import Row, Section, lay_out
 from .changes import Change, Comparison, Effect
+from .layout import Row, Section, lay_out
 from .text import WIDTH
 
 _ORDER = (Effect.REPLACED, Effect.REMOVED, Effect.LEFT, Effect.ADDED, Effect.UPDATED)

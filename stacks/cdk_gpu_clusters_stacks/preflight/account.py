@@ -24,6 +24,10 @@ _AT_ONCE = 24
 _FIRST_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 
 
+# What services call the token of the next page.
+_PAGE_TOKENS = ("NextToken", "NextPageToken")
+
+
 class Account:
     """An account in a Region, as far as it was asked.
 
@@ -114,8 +118,8 @@ class Account:
 def _follow_tokens(ask: Callable[..., Answer], parameters: Mapping[str, Any]) -> Answer:
     """The answer to a call that botocore has no paginator for; its lists are of all pages if it has pages."""
     whole = dict(ask(**parameters))
-    while token := whole.pop("NextToken", None):
-        for key, value in ask(**parameters, NextToken=token).items():
+    while name := next((one for one in _PAGE_TOKENS if whole.get(one)), None):
+        for key, value in ask(**parameters, **{name: whole.pop(name)}).items():
             whole[key] = [*whole.get(key, ()), *value] if isinstance(value, list) else value
     return whole
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.images import image_parameters
 from cdk_gpu_clusters.catalogue.prices import Market
+from cdk_gpu_clusters_stacks.cost import read_account as read_costs
 from cdk_gpu_clusters_stacks.failures import read_account
 from cdk_gpu_clusters_stacks.offers import CapacityRequest, search_market
 from cdk_gpu_clusters_stacks.preflight import Account as PreflightAccount
@@ -48,6 +49,19 @@ def explain_gets_answers(run: Run) -> None:
     unread = {f"{one.call}: {one.cause}" for one in reading.unread if not one.permission and run.account.is_real}
     assert not unread, "; ".join(sorted(unread))
     assert reading.absent, "stacks of a cluster that was never deployed are not reported as missing"
+
+
+@READ.check("docs/cost.md", minutes=5)
+def cost_gets_answers(run: Run) -> None:
+    """Calls of `gpu-clusters cost --live` are answered: instances and reservations, not Cost Explorer, which bills."""
+    spec = load_cluster(run.write())
+    with PreflightAccount(lambda service, _: run.client(service), region=run.account.region) as account:
+        live = read_costs(spec, account, now=datetime.now(UTC), bill=False)
+    unread = {what: why for what, why in live.cannot_tell.items() if "not allowed" not in why}
+    assert not unread, unread
+    assert live.cannot_tell or live.per_hour is not None, (
+        "a cluster that was never deployed costs nothing, which is known"
+    )
 
 
 @READ.check("docs/command-line.md", minutes=5)

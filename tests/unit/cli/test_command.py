@@ -158,6 +158,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("init --example g5-s", {"g5-single-gpu"}),
         ("check --fail-on w", {"warning"}),
         ("run trainers --imag", {"--image"}),
+        ("cost cluster.yaml --usd", {"--usd-per-node-hour"}),
     ],
 )
 def test_bash_completes_names_and_values(line: str, proposals: set[str], bash: str) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from textwrap import wrap
 
+from cdk_gpu_clusters.catalogue.prices import Price
+
 from .model import PriceUsed, UsdRange
 
 _INDENT = "  "
@@ -64,14 +66,14 @@ def _wrapped(text: str, width: int, first: str, hanging: str = _INDENT) -> list[
 class Footnotes:
     """Prices by the number that the text gives them, in the order of their first use."""
 
-    _numbers: dict[PriceUsed, int] = field(default_factory=dict)
+    _numbers: dict[PriceUsed | Price, int] = field(default_factory=dict)
 
-    def mark(self, prices: Iterable[PriceUsed]) -> str:
+    def mark(self, prices: Iterable[PriceUsed | Price]) -> str:
         """The mark behind an amount, such as ` [1]`; empty without prices."""
         numbers = [self._numbers.setdefault(price, len(self._numbers) + 1) for price in prices]
         return f" [{', '.join(map(str, numbers))}]" if numbers else ""
 
-    def lines(self) -> Iterator[tuple[str, PriceUsed]]:
+    def lines(self) -> Iterator[tuple[str, PriceUsed | Price]]:
         """Each mark with its price."""
         for price, number in self._numbers.items():
             yield f"[{number}]", price
@@ -99,6 +101,16 @@ def usd(amount: UsdRange | float, *, ceiling: bool = False) -> str:
     if ceiling:
         return f"at most {high:,.2f} USD"
     return f"{high:,.2f} USD" if f"{low:.2f}" == f"{high:.2f}" else f"{low:,.2f} to {high:,.2f} USD"
+
+
+def price_words(price: PriceUsed | Price) -> str:
+    """A list price with its date and source."""
+    place = {"*": "every Region that sells it", "": "Region not named"}.get(price.region, price.region)
+    note = f"; {price.note}" if price.note else ""
+    return (
+        f"{price.subject}, {price.market}, {place}: {price.usd:g} USD per {price.unit}, {price.as_of}, "
+        f"{price.verification}{note}. Source: {price.source}"
+    )
 
 
 def known(value: float | None, unit: str, reason: str) -> str:

@@ -1,0 +1,272 @@
+"""What runs in an account now, at list prices, and what its own bill has: read-only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from cdk_gpu_clusters.catalogue.instances import instance_types
+from cdk_gpu_clusters.catalogue.prices import Price
+from cdk_gpu_clusters.rules.capacity import CapacityKind
+from cdk_gpu_clusters.rules.cost import Estimate, node_hour
+from cdk_gpu_clusters_stacks.preflight.account import Account
+from cdk_gpu_clusters_stacks.preflight.call import CALLER, INSTANCES, RESERVATIONS, Call, NoAnswer, define_call
+from cdk_gpu_clusters_stacks.preflight.check import policy_of
+from cdk_gpu_clusters_stacks.preflight.cluster import CLUSTER_TAG, Cluster
+from cdk_gpu_clusters_stacks.preflight.run import caller_of
+from cdk_gpu_clusters_stacks.spec import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.capacity import utc_text
+
+from .forecast import PURCHASES
+from .money import NOTHING, Usd, cents
+
+#: AWS bills 0.01 US dollars for each of its requests (AWS Cost Explorer FAQs, "Cost Explorer API").
+COST_AND_USAGE = define_call("ce", "get_cost_and_usage")
+# Tags that services put on the instances of their groups, the most telling first: a node group of Amazon EKS and of AWS
+# PCS has an Auto Scaling group or a fleet of its own.
+_GROUP_TAGS = (
+    ("eks:nodegroup-name", "EKS node group"),
+    ("aws:pcs:compute-node-group-id", "PCS node group"),
+    ("aws:autoscaling:groupName", "Auto Scaling group"),
+)
+#: EC2 bills an instance while it runs (EC2 user guide, "Instance lifecycle", Instance billing by state).
+_RUNNING = {"Name": "instance-state-name", "Values": ["running"]}
+_CURRENCY = "USD"
+_METRIC = "UnblendedCost"
+_GROUP = "the reservations of a resource group are not read: what they have unused is not counted"
+_NO_COST = "Cost Explorer has no cost with the tag; it shows costs after a day"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Instances or a reservation that bill now.
+
+    Attributes:
+        where: Their group, or the reservation.
+        instance_type: Their type.
+        purchase: How they are bought.
+        count: How many bill: of a reservation all that it has, used or not.
+        used: How many of them run instances.
+        per_hour: What they cost for an hour, in cents; None if that is unknown.
+        is_paid_in_advance: Whether they are paid once, and cost nothing by the hour.
+        prices: The list prices that this rests on.
+        unknown: Why the price is unknown.
+    """
+
+    where: str
+    instance_type: str
+    purchase: str
+    count: int
+    used: int
+    per_hour: Usd | None
+    is_paid_in_advance: bool
+    prices: tuple[Price, ...]
+    unknown: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What the bill has of one service since the first of the month; None if it is in another currency."""
+
+    name: str
+    usd: Decimal | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Live:
+    """What an account has of a cluster.
+
+    Attributes:
+        cluster: Name of the cluster.
+        region: Its Region.
+        account: The account that was asked.
+        at: When.
+        running: What bills now.
+        per_hour: All of it that is paid by the hour and has a price; None if nothing of it is known.
+        is_partial: Whether something that bills may be missing in it.
+        billed_since: First day that `services` count; None if Cost Explorer was not asked.
+        services: What Cost Explorer has, by service.
+        billed: All services together; None if that is unknown.
+        cannot_tell: What could not be read, or is in no sum -> why.
+    """
+
+    cluster: str
+    region: str
+    account: str
+    at: str
+    running: list[Running] = field(default_factory=list)
+    per_hour: Usd | None = None
+    is_partial: bool = False
+    billed_since: str | None = None
+    services: list[Service] = field(default_factory=list)
+    billed: Decimal | None = None
+    cannot_tell: dict[str, str] = field(default_factory=dict)
+
+
+def policy_for_cost(*, bill: bool) -> dict[str, Any]:
+    """The smallest IAM policy with which `read_account` reads everything. All actions only read."""
+    return policy_of((CALLER, INSTANCES, RESERVATIONS, *((COST_AND_USAGE,) if bill else ())), "GpuClustersCost")
+
+
+def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bool) -> Live:
+    """Read what an account has of a cluster; nothing is changed there.
+
+    Args:
+        spec: The cluster file.
+        account: The account.
+        now: The time.
+        bill: Also ask Cost Explorer, for which AWS bills each request.
+
+    Raises:
+        Unusable: If the credentials cannot be used.
+    """
+    cluster = Cluster.of(spec)
+    account_id, _ = caller_of(account)
+    live = Live(cluster=spec.name, region=spec.region, account=account_id, at=utc_text(now))
+    reservations = _reservations(cluster, account, live)
+    live.running = [*_reserved(reservations, spec.region), *_instances(cluster, account, live, set(reservations))]
+    hourly = [one for one in live.running if not one.is_paid_in_advance]
+    known = [one.per_hour for one in hourly if one.per_hour is not None]
+    if known or not (hourly or live.cannot_tell):
+        live.per_hour = sum(known, NOTHING)
+    for one in live.running:
+        if one.unknown:
+            live.cannot_tell[f"{one.where}, {one.instance_type}"] = one.unknown
+    live.is_partial = bool(live.cannot_tell)
+    if bill:
+        _read_bill(cluster, account, live, now.astimezone(UTC).date())
+    return live
+
+
+def _ask(live: Live, account: Account, call: Call, **parameters: Any) -> Mapping[str, Any]:
+    """An answer; empty without one, which is then named."""
+    try:
+        return account.ask(call, **parameters)
+    except NoAnswer as none:
+        live.cannot_tell[call.name] = none.cause + (f"; {none.fix}" if none.fix else "")
+        return {}
+
+
+# Reservations and instances.
+
+
+def _reservations(cluster: Cluster, account: Account, live: Live) -> dict[str, Mapping[str, Any]]:
+    """The reservations and blocks that the file names, or that are made for it."""
+    named = {one for fleet in cluster.fleets.values() for one in fleet.plan.terms.reservation_ids}
+    for fleet in cluster.fleets.values():
+        if fleet.plan.terms.reservation_group_arn:
+            live.cannot_tell[fleet.plan.terms.reservation_group_arn] = _GROUP
+    if not named and not any(fleet.plan.terms.kind.is_reserved for fleet in cluster.fleets.values()):
+        return {}
+    answer = _ask(live, account, RESERVATIONS, Filters=[{"Name": "state", "Values": ["active"]}])
+    return {
+        one["CapacityReservationId"]: one
+        for one in answer.get("CapacityReservations", ())
+        if one["CapacityReservationId"] in named or cluster.owns(one)
+    }
+
+
+def _reserved(reservations: Mapping[str, Mapping[str, Any]], region: str) -> Iterator[Running]:
+    for name, one in reservations.items():
+        is_block = one.get("ReservationType") == "capacity-block"
+        kind = CapacityKind.CAPACITY_BLOCK if is_block else CapacityKind.RESERVATION
+        count = one.get("TotalInstanceCount", 0)
+        used = count - one.get("AvailableInstanceCount", 0)
+        yield _running(f"reservation {name}", one["InstanceType"], kind, count, used, region, one["AvailabilityZone"])
+
+
+def _instances(cluster: Cluster, account: Account, live: Live, reserved: set[str]) -> Iterator[Running]:
+    """Running instances of the cluster that no counted reservation pays for, by group."""
+    tag = {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster.spec.name]}
+    answer = _ask(live, account, INSTANCES, Filters=[tag, _RUNNING])
+    found: Counter[tuple[str, str, CapacityKind, str]] = Counter()
+    for part in answer.get("Reservations", ()):
+        for one in part.get("Instances", ()):
+            if one.get("CapacityReservationId") not in reserved:
+                zone = one.get("Placement", {}).get("AvailabilityZone", "")
+                found[_group(one), one["InstanceType"], _kind(one), zone] += 1
+    for (group, type_name, kind, zone), count in sorted(found.items()):
+        yield _running(group, type_name, kind, count, count, cluster.region, zone)
+
+
+def _group(instance: Mapping[str, Any]) -> str:
+    tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
+    for key, words in _GROUP_TAGS:
+        if key in tags:
+            return f"{words} {tags[key]}"
+    return "instances without a group"
+
+
+def _kind(instance: Mapping[str, Any]) -> CapacityKind:
+    lifecycle = instance.get("InstanceLifecycle")
+    if lifecycle == "spot":
+        return CapacityKind.SPOT
+    return CapacityKind.CAPACITY_BLOCK if lifecycle == "capacity-block" else CapacityKind.ON_DEMAND
+
+
+def _running(where: str, type_name: str, kind: CapacityKind, count: int, used: int, region: str, zone: str) -> Running:
+    record = instance_types().get(type_name)
+    rate = Estimate(low=None, high=None, reason=f"{type_name} is not in the catalogue")
+    if record is not None:
+        if record.ultraserver_only and kind is CapacityKind.CAPACITY_BLOCK:
+            kind = CapacityKind.ULTRASERVER_BLOCK
+        rate = node_hour(record, kind, region=region, availability_zone=zone or None, node_count=count)
+    per_hour = None
+    if rate.low is not None and rate.high is not None:
+        per_hour = Usd(cents(Fraction(rate.low) * count), cents(Fraction(rate.high) * count))
+    return Running(
+        where=where,
+        instance_type=type_name,
+        purchase=PURCHASES[kind],
+        count=count,
+        used=used,
+        per_hour=per_hour,
+        is_paid_in_advance=kind.is_block,
+        prices=rate.prices,
+        unknown=rate.reason,
+    )
+
+
+# The account's own bill.
+
+
+def _read_bill(cluster: Cluster, account: Account, live: Live, today: date) -> None:
+    """What Cost Explorer has of the cluster's tag since the first of the month, by service."""
+    # The end of the period is exclusive (Cost Explorer API reference, DateInterval).
+    live.billed_since, until = today.replace(day=1).isoformat(), (today + timedelta(days=1)).isoformat()
+    answer = _ask(
+        live,
+        account,
+        COST_AND_USAGE,
+        TimePeriod={"Start": live.billed_since, "End": until},
+        Granularity="MONTHLY",
+        Metrics=[_METRIC],
+        Filter={"Tags": {"Key": CLUSTER_TAG, "Values": [cluster.spec.name]}},
+        GroupBy=[{"Type": "DIMENSION", "Key": "SERVICE"}],
+    )
+    if not answer:
+        return
+    totals: dict[str, Decimal | None] = {}
+    for period in answer.get("ResultsByTime", ()):
+        for group in period.get("Groups", ()):
+            cost, name = group["Metrics"][_METRIC], ", ".join(group["Keys"])
+            if cost["Unit"] != _CURRENCY:
+                totals[name] = None
+                live.cannot_tell[f"bill of {name}"] = f"it is in {cost['Unit']}, not in {_CURRENCY}"
+            elif (sofar := totals.get(name, Decimal(0))) is not None:
+                totals[name] = sofar + Decimal(cost["Amount"])
+    if not totals:
+        live.cannot_tell[COST_AND_USAGE.name] = (
+            f"{_NO_COST}, and only if {CLUSTER_TAG} is activated as a cost allocation tag in Billing"
+        )
+    live.services = [
+        Service(name=name, usd=None if usd is None else cents(usd))
+        for name, usd in sorted(totals.items(), key=lambda item: -(item[1] or 0))
+    ]
+    known = [service.usd for service in live.services if service.usd is not None]
+    live.billed = sum(known, Decimal("0.00")) if known else None

@@ -1,0 +1,245 @@
+"""Jobs from Slurm accounting: what `sacct --parsable2` prints.
+
+The names of the columns and the formats of their values are those of sacct(1) of Slurm. A job that was requeued has a
+row for each of its runs, with the same JobID, if sacct is asked with --duplicates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+ValueT = TypeVar("ValueT")
+
+#: Columns that are read. `Elapsed` serves in place of `ElapsedRaw`.
+COLUMNS = ("JobID", "User", "Account", "Start", "ElapsedRaw", "AllocTRES", "NodeList")
+#: How to write the file: all jobs of all users, every run of a job, no steps, times in seconds since 1970.
+COMMAND = "SLURM_TIME_FORMAT=%s sacct --allusers --duplicates --allocations --parsable2 --format=" + ",".join(COLUMNS)
+
+_ELAPSED = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d\d):(?P<minutes>\d\d):(?P<seconds>\d\d)")
+# What sacct prints for a job that has no nodes, or had none yet, and for a time that has not come.
+_NO_NODES, _NO_TIME = ("", "None assigned", "None", "(null)"), ("", "Unknown", "None", "N/A")
+_GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?")
+#: A host list names more nodes than this only if it is no host list.
+_MOST_NODES = 100_000
+
+
+class NoAccounting(Exception):
+    """A text that is not the output of `sacct --parsable2`.
+
+    Attributes:
+        faults: What is wrong, a sentence each.
+    """
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of a job: a row of sacct.
+
+    Attributes:
+        job: Its JobID, the same for each run of a job that was requeued.
+        user: Who submitted it.
+        account: The account that it is charged to.
+        start: When it started, in seconds since 1970.
+        seconds: How long it ran, or has run.
+        gpus: GPUs or MIG instances by type; the type is empty for their number of all types.
+        nodes: Its nodes.
+    """
+
+    job: str
+    user: str
+    account: str
+    start: int
+    seconds: int
+    gpus: Mapping[str, int]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounting:
+    """What was read.
+
+    Attributes:
+        runs: Runs of jobs that held nodes, each once.
+        steps: Rows of steps, which are part of their job.
+        without_nodes: Rows of jobs that held no nodes, such as jobs that wait.
+        repeated: Rows of a run that another row has as well.
+    """
+
+    runs: tuple[Run, ...]
+    steps: int
+    without_nodes: int
+    repeated: int
+
+
+def read_accounting(text: str) -> Accounting:
+    r"""Read the output of `sacct --parsable2`, with its heading.
+
+    Args:
+        text: The output. Times without a zone are UTC. Several outputs may follow each other.
+
+    Raises:
+        NoAccounting: If it is something else, with all faults.
+
+    Example:
+        >>> text = "JobID|User|Account|Start|ElapsedRaw|AllocTRES|NodeList"
+        >>> row = "7|ana|nlp|2026-11-01T10:00:00|3600|billing=8,cpu=8,gres/gpu=4,node=2|gpu-[1-2]"
+        >>> run = read_accounting(f"{text}\n{row}\n").runs[0]
+        >>> run.gpus, run.nodes
+        ({'': 4}, ('gpu-1', 'gpu-2'))
+    """
+    faults: list[str] = []
+    runs: dict[tuple[str, int], Run] = {}
+    steps = without_nodes = repeated = 0
+    for where, row in _rows(text, faults):
+        if "." in row["JobID"]:
+            steps += 1
+        elif row["NodeList"] in _NO_NODES or not row["AllocTRES"] or row["Start"] in _NO_TIME:
+            without_nodes += 1
+        elif (run := _run(row, where, faults)) is not None:
+            key = (run.job, run.start)
+            repeated += key in runs
+            runs[key] = max(run, runs.get(key, run), key=lambda one: one.seconds)
+    if faults:
+        raise NoAccounting(faults)
+    return Accounting(runs=tuple(runs.values()), steps=steps, without_nodes=without_nodes, repeated=repeated)
+
+
+def _rows(text: str, faults: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows below the heading, each with the number of its line; the heading may be repeated."""
+    lines = [(number, line.rstrip("\r").split("|")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        faults.append("it is empty")
+        return
+    heading = lines[0][1]
+    faults += _faults_of_heading(heading)
+    for number, cells in lines if not faults else ():
+        if len(cells) != len(heading):
+            faults.append(f"line {number}: {len(cells)} fields, but the heading has {len(heading)}")
+        elif cells != heading:
+            yield f"line {number}", dict(zip(heading, cells, strict=True))
+
+
+def _faults_of_heading(heading: list[str]) -> Iterator[str]:
+    missing = [name for name in COLUMNS if name not in heading]
+    if "Elapsed" in heading and "ElapsedRaw" in missing:
+        missing.remove("ElapsedRaw")
+    if missing:
+        yield f"line 1: the heading has no {', '.join(missing)}; write the file with: {COMMAND}"
+
+
+def _run(row: Mapping[str, str], where: str, faults: list[str]) -> Run | None:
+    """The run of a row; None if the row has faults."""
+    start = _read(_time, row["Start"], f"{where}: Start", faults)
+    seconds = _read(_seconds, row.get("ElapsedRaw") or row.get("Elapsed", ""), f"{where}: ElapsedRaw", faults)
+    gpus = _read(_gpus, row["AllocTRES"], f"{where}: AllocTRES", faults)
+    nodes = _read(expand_host_list, row["NodeList"], f"{where}: NodeList", faults)
+    if start is None or seconds is None or gpus is None or nodes is None:
+        return None
+    return Run(
+        job=row["JobID"],
+        user=row["User"],
+        account=row["Account"],
+        start=start,
+        seconds=seconds,
+        gpus=gpus,
+        nodes=nodes,
+    )
+
+
+def _read(reader: Callable[[str], ValueT], cell: str, where: str, faults: list[str]) -> ValueT | None:
+    """What a cell has; None, and a fault, if it has something else."""
+    try:
+        return reader(cell)
+    except ValueError as fault:
+        faults.append(f"{where} {cell!r} {fault}")
+        return None
+
+
+def _time(text: str) -> int:
+    """Seconds since 1970 of a time: sacct prints local time, or with SLURM_TIME_FORMAT=%s such seconds."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("is no time") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _seconds(text: str) -> int:
+    """Seconds of ElapsedRaw, or of Elapsed: [days-]hours:minutes:seconds."""
+    if text.isdecimal():
+        return int(text)
+    found = _ELAPSED.fullmatch(text)
+    if found is None:
+        raise ValueError("is no number of seconds")
+    days, hours, minutes, seconds = (int(found[name] or 0) for name in ("days", "hours", "minutes", "seconds"))
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _gpus(text: str) -> dict[str, int]:
+    """GPUs of a list of trackable resources, such as `cpu=8,gres/gpu:h100=8,gres/gpu=8,mem=90G`."""
+    gpus: dict[str, int] = {}
+    for item in text.split(","):
+        name, sign, value = item.rpartition("=")
+        if not sign:
+            raise ValueError("is no list of name=number")
+        found = _GPU.fullmatch(name)
+        if found is not None:
+            if not value.isdecimal():
+                raise ValueError("has a number of GPUs that is no whole number")
+            gpus[found["type"] or ""] = int(value)
+    return gpus
+
+
+# Host lists of Slurm.
+
+_HOSTS = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
+_PART = re.compile(r"\[([^\[\]]*)\]")
+_RANGE = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+))?")
+
+
+def expand_host_list(text: str) -> tuple[str, ...]:
+    """The nodes of a host list of Slurm (`scontrol show hostnames` expands the same).
+
+    Raises:
+        ValueError: If it is no host list.
+
+    Example:
+        >>> expand_host_list("gpu-[1,08-10],login")
+        ('gpu-1', 'gpu-08', 'gpu-09', 'gpu-10', 'login')
+    """
+    found = _HOSTS.findall(text)
+    if not found or ",".join(found) != text:
+        raise ValueError("is no host list")
+    nodes: list[str] = []
+    for one in found:
+        nodes += _expand(one)
+        if len(nodes) > _MOST_NODES:
+            raise ValueError("names too many nodes")
+    return tuple(nodes)
+
+
+def _expand(text: str) -> list[str]:
+    part = _PART.search(text)
+    if part is None:
+        return [text]
+    before, after = text[: part.start()], _expand(text[part.end() :])
+    numbers: list[str] = []
+    for item in part[1].split(","):
+        found = _RANGE.fullmatch(item)
+        if found is None:
+            raise ValueError("is no host list")
+        first, last = found["first"], found["last"] or found["first"]
+        if int(last) - int(first) > _MOST_NODES or len(after) * len(numbers) > _MOST_NODES:
+            raise ValueError("names too many nodes")
+        numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+    return [f"{before}{number}{rest}" for number in numbers for rest in after]

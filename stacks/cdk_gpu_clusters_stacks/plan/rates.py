@@ -1,0 +1,76 @@
+"""What the nodes of a cluster file cost for an hour, and how long reserved ones are paid for. Decided here once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.cost import Estimate, node_hour
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
+
+_SECONDS_PER_HOUR = 3600
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def fleet_node_hour(view: PlannedFleet, region: str) -> Estimate:
+    """What one node of a fleet costs for an hour."""
+    terms = view.plan.terms
+    return node_hour(
+        view.plan.instance_type,
+        terms.kind,
+        region=region,
+        availability_zone=view.zones[0] if view.zones else None,
+        node_count=view.spec.maximum_nodes,
+        max_price_usd_per_hour=terms.max_price_usd_per_hour,
+    )
+
+
+def paid_nodes(view: PlannedFleet) -> tuple[int, int]:
+    """Least and most nodes that are paid for: all that is reserved is paid, whether the fleet scales or not."""
+    most = view.spec.maximum_nodes
+    return (most if view.plan.terms.kind.is_reserved else view.spec.minimum_nodes), most
+
+
+def system_node_hour(spec: ClusterSpec) -> Estimate:
+    """What one node for the software of the cluster costs for an hour."""
+    return node_hour(instance_type(spec.eks.system_nodes.instance_type), CapacityKind.ON_DEMAND, region=spec.region)
+
+
+def login_node_hour(spec: ClusterSpec) -> Estimate:
+    """What one login node costs for an hour."""
+    return node_hour(instance_type(spec.pcs.login.instance_type), CapacityKind.ON_DEMAND, region=spec.region)
+
+
+def hours_of_terms(terms: CapacityTerms, node_count: int) -> float | None:
+    """Hours of all nodes from the start of their capacity to its end, None where one of them is not set.
+
+    Args:
+        terms: How the nodes are bought.
+        node_count: Most nodes of the fleet; a block of half of them counts for half of its hours.
+    """
+    parts = terms.blocks or (terms,)
+    if any(part.starts_at is None or part.ends_at is None for part in parts):
+        return None
+    return float(Fraction(reserved_node_seconds(terms, node_count), node_count * _SECONDS_PER_HOUR))
+
+
+def reserved_node_seconds(
+    terms: CapacityTerms, node_count: int, *, since: datetime = _FIRST, until: datetime = _LAST
+) -> int:
+    """Seconds of all nodes between the start and the end of their capacity.
+
+    Args:
+        terms: How the nodes are bought. A start or an end that is not set is that of the period.
+        node_count: Most nodes of the fleet.
+        since: Start of the period.
+        until: End of the period.
+    """
+    seconds = 0
+    for part in terms.blocks or (terms,):
+        start, end = max(part.starts_at or since, since), min(part.ends_at or until, until)
+        nodes = (part.node_count or node_count) if isinstance(part, BlockTerms) else node_count
+        seconds += nodes * max(int((end - start).total_seconds()), 0)
+    return seconds
