@@ -83,10 +83,13 @@ _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 def readable(value: Any) -> Any:
     """A template for a snapshot: compressed archives, whose bytes depend on the zlib at hand, are named only.
 
-    So are digests of assets, which change with every line of the nodes' software.
+    So are digests of assets, which change with every line of the nodes' software, and with them CDK's order of ARNs.
     """
     if isinstance(value, dict):
-        return {key: readable(inner) for key, inner in value.items()}
+        seen = {key: readable(inner) for key, inner in value.items()}
+        if isinstance(seen.get("Resource"), list) and "(digest)" in json.dumps(seen["Resource"]):
+            seen["Resource"].sort(key=json.dumps)
+        return seen
     if isinstance(value, list):
         return [readable(inner) for inner in value]
     if not isinstance(value, str):
