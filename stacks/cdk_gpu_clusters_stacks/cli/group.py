@@ -20,6 +20,7 @@ COMMANDS = {
     "capacity": "Search, wait for and buy Capacity Blocks.",
     "catalogue": "List, filter and compare instance types.",
     "check": "Check cluster files and templates: one gate for all rules.",
+    "doctor": "Compare a live cluster with its plan.",
     "explain": "Explain a rule by its id, or why nodes are missing.",
     "init": "Write a first cluster file or a CDK project.",
     "jobs": "List, follow and stop the jobs of a fleet.",
