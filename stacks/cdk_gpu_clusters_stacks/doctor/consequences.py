@@ -48,6 +48,7 @@ def consequence_of(kind: str, path: Sequence[str], *, gone: bool) -> tuple[str, 
         path: The property, as in a `Difference`.
         gone: Whether the resource no longer exists.
     """
+    kind = _SAME.get(kind, kind)
     best = max(
         (row for row in consequences() if row.type == kind and _is_below(path, row.path)),
         key=lambda row: len(row.path),
@@ -58,6 +59,10 @@ def consequence_of(kind: str, path: Sequence[str], *, gone: bool) -> tuple[str, 
         breaks = min(rows, key=lambda row: len(row.path)).breaks if rows else GONE
         return f"{GONE}: {breaks}", _GONE_FIX
     return (best.breaks, best.fix) if best else ("the resource differs from the plan", DEFAULT_FIX)
+
+
+#: Our own types that stand for one of CloudFormation's.
+_SAME = {"Custom::EC2CapacityReservation": "AWS::EC2::CapacityReservation"}
 
 
 def _is_below(path: Sequence[str], above: str) -> bool:

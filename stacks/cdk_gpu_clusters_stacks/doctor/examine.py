@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdk_gpu_clusters_stacks.failures.reading import Unread
 from cdk_gpu_clusters_stacks.preflight.account import Account
@@ -16,6 +16,9 @@ from .consequences import consequence_of
 from .live import Live, read_live
 from .mapping import BY_TYPE, SUSPENDED, Json, rule_properties
 from .planned import UNKNOWN, Resolver, Stack, Unknown
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.template_rules.rule import TemplateRule
 
 _SECURITY_GROUP = "AWS::EC2::SecurityGroup"
 _DIRECTIONS = {False: "SecurityGroupIngress", True: "SecurityGroupEgress"}
@@ -89,12 +92,15 @@ class Diagnosis:
         return not self.drifts and not self.faults
 
 
-def examine(spec: ClusterSpec, account: Account) -> Diagnosis:
+def examine(
+    spec: ClusterSpec, account: Account, *, rules: Sequence[TemplateRule] | None = None
+) -> Diagnosis:
     """Compare an account with the stacks that a cluster file made there; nothing is changed.
 
     Args:
         spec: The cluster file.
         account: The account.
+        rules: The template rules; all of them by default.
 
     Raises:
         Unusable: If the credentials cannot be used.
@@ -108,7 +114,7 @@ def examine(spec: ClusterSpec, account: Account) -> Diagnosis:
     examiner.compare_sizes()
     examiner.compare_versions()
     examiner.compare_rules()
-    _judge(live, found, region=spec.region)
+    _judge(live, found, rules, region=spec.region)
     return found
 
 
@@ -321,27 +327,33 @@ def _set_by_hand(kind: str, given: Json, live: Json) -> Iterator[Difference]:
 # The template rules.
 
 
-def _judge(live: Live, found: Diagnosis, *, region: str) -> None:
+def _judge(live: Live, found: Diagnosis, rules: Sequence[TemplateRule] | None, *, region: str) -> None:
     """The rules that the plan breaks, and those that each drift breaks in addition."""
+    from cdk_gpu_clusters.template_rules.registry import every_rule
+
+    chosen = every_rule() if rules is None else rules
+    if not chosen:
+        return
     plain = {name: stack.template for name, stack in live.stacks.items()}
-    before = _broken(plain, region)
+    before = _broken(plain, chosen, region)
     found.faults = sorted((stack, resource, rule, text) for (rule, stack, resource), text in before.items())
     for index, drift in enumerate(found.drifts):
         changed = _with_drift(plain[drift.stack], drift)
         if changed is None:
             continue
-        after = _broken({**plain, drift.stack: changed}, region)
-        rules = {(rule, text) for (rule, *_), text in after.items() if (rule, *_) not in before}
-        found.drifts[index] = replace(drift, rules=tuple(sorted(rules)))
+        after = _broken({**plain, drift.stack: changed}, chosen, region)
+        broken = {(key[0], text) for key, text in after.items() if key not in before}
+        found.drifts[index] = replace(drift, rules=tuple(sorted(broken)))
 
 
-def _broken(templates: Mapping[str, Json], region: str) -> dict[tuple[str, str, str], str]:
+def _broken(
+    templates: Mapping[str, Json], rules: Sequence[TemplateRule], region: str
+) -> dict[tuple[str, str, str], str]:
     """Every rule that templates break and do not acknowledge, by id, stack and resource."""
     from cdk_gpu_clusters.template_rules.acknowledgements import acknowledge, acknowledged_in
     from cdk_gpu_clusters.template_rules.document import UnusableTemplate
     from cdk_gpu_clusters.template_rules.engine import judge_estate, not_compliant
     from cdk_gpu_clusters.template_rules.links import estates_of
-    from cdk_gpu_clusters.template_rules.registry import every_rule
     from cdk_gpu_clusters.template_rules.template import Template
 
     read = []
@@ -354,7 +366,7 @@ def _broken(templates: Mapping[str, Json], region: str) -> dict[tuple[str, str, 
     return {
         (one.rule.id, template.name, one.resource): one.message
         for estate in estates_of(read)
-        for template, verdicts in judge_estate(estate, every_rule()).items()
+        for template, verdicts in judge_estate(estate, rules).items()
         for one in not_compliant(acknowledge(template, verdicts, accepted))
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdk_gpu_clusters_stacks.preflight.call import (
@@ -396,7 +396,13 @@ KINDS: tuple[Kind, ...] = (
         members=_small("ComputeNodeGroupConfigurations", "SlurmConfiguration"),
     ),
 )
-BY_TYPE: Mapping[str, Kind] = {kind.type: kind for kind in KINDS}
+_RESERVATION = next(kind for kind in KINDS if kind.call is RESERVATIONS)
+#: Beside CloudFormation's types, our own function that makes reservations in placement groups: its properties are
+#: those of the type.
+BY_TYPE: Mapping[str, Kind] = {
+    **{kind.type: kind for kind in KINDS},
+    "Custom::EC2CapacityReservation": replace(_RESERVATION, type="Custom::EC2CapacityReservation"),
+}
 
 #: Lifecycle hooks have a call of their own; their members are those of the property's items.
 HOOK_MEMBERS = (
