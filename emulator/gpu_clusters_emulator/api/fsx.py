@@ -41,6 +41,11 @@ def _file_system(world: World, found: Resource) -> Json:
     document |= {"VpcId": vpc} if vpc else {}
     if given["FileSystemType"] == "LUSTRE":
         document |= {"FileSystemTypeVersion": lustre_version(given), "LustreConfiguration": _lustre(found)}
+    elif given["FileSystemType"] == "OPENZFS":
+        settings = given.get("OpenZFSConfiguration", {})
+        # The API answers the root volume by its id, and the options of the deletion not at all.
+        hidden = ("Options", "RootVolumeConfiguration")
+        document["OpenZFSConfiguration"] = {key: one for key, one in settings.items() if key not in hidden}
     return document
 
 

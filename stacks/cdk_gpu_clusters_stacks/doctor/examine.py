@@ -145,9 +145,13 @@ class _Examiner:
 
     def _planned(self, stack: Stack, logical_id: str, given: Json, live: Json) -> dict[str, Any]:
         """The planned values of the properties that AWS describes; what is unknown is left out."""
-        members = BY_TYPE[stack.template["Resources"][logical_id]["Type"]].members
-        names = {member.property.partition(".")[0] for member in members} | set(live)
-        return {name: self._known(stack, raw, (logical_id, name)) for name, raw in given.items() if name in names}
+        kind = BY_TYPE[stack.template["Resources"][logical_id]["Type"]]
+        names = {member.property.partition(".")[0] for member in kind.members} | set(live)
+        found = {name: self._known(stack, raw, (logical_id, name)) for name, raw in given.items() if name in names}
+        for outer, _, inner in (path.partition(".") for path in kind.unanswered):
+            if isinstance(found.get(outer), dict):
+                found[outer].pop(inner, None)
+        return found
 
     def _known(self, stack: Stack, raw: Any, path: Path) -> Any:
         """A value; in place of those in it that only CloudFormation knows, one that is compared with nothing."""

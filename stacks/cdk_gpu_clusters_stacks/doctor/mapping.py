@@ -68,6 +68,7 @@ class Kind:
         members: Its members that are compared.
         small: Whether the service spells members with a small letter first.
         is_gone: Whether a description is that of a resource which no longer exists.
+        unanswered: Properties inside others that the answer has nowhere: nothing is known about them.
     """
 
     type: str
@@ -77,6 +78,7 @@ class Kind:
     members: tuple[Member, ...]
     small: bool = False
     is_gone: Callable[[Json], bool] = lambda _: False
+    unanswered: tuple[str, ...] = ()
 
     def properties(self, document: Json) -> dict[str, Any]:
         """The properties of a described resource; what the answer lacks is left out."""
@@ -290,6 +292,14 @@ KINDS: tuple[Kind, ...] = (
             "Tags",
         ),
         is_gone=lambda found: found.get("Lifecycle") == "DELETING",
+        unanswered=(
+            "LustreConfiguration.AutoImportPolicy",
+            "LustreConfiguration.ExportPath",
+            "LustreConfiguration.ImportPath",
+            "LustreConfiguration.ImportedFileChunkSize",
+            "OpenZFSConfiguration.Options",
+            "OpenZFSConfiguration.RootVolumeConfiguration",
+        ),
     ),
     Kind(
         type="AWS::FSx::DataRepositoryAssociation",
