@@ -24,6 +24,7 @@ NAVIGATION: Sections = {
         "docs/command-line.md",
         "docs/preflight.md",
         "docs/explain.md",
+        "docs/doctor.md",
         "docs/jobs.md",
         "docs/capacity.md",
         "docs/storage.md",

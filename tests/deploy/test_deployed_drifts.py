@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.doctor import Diagnosis
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from hand_made_drifts import ON_EC2, ON_EKS, ON_PCS, Account, HandMade
+from pages import run_by
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SEED: dict[str, Any] = {
@@ -49,11 +51,18 @@ MORE_FLEETS = """
       efa: false
       mig: 1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb
 """
-CASES = {
+CASES: dict[str, tuple[str, str, tuple[HandMade, ...]]] = {
     "ec2": ("p5-lustre.yaml", MORE_FLEETS, ON_EC2),
     "eks": ("eks-p4d-mig.yaml", "", ON_EKS),
     "pcs": ("pcs-p4d-mig.yaml", "", ON_PCS),
 }
+#: The cluster of the page, and what somebody changed there.
+PAGE = "p5-capacity-block.yaml"
+CHANGED_ON_PAGE = (
+    "an EFA interface is missing",
+    "launches are suspended",
+    "the fabric's egress to itself is gone",
+)
 
 
 class Deployed:
@@ -94,7 +103,7 @@ def deploy(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
     def run(case: str) -> Deployed:
         if case not in made:
-            name, more, _ = CASES[case]
+            name, more = CASES[case][:2] if case in CASES else (PAGE, "")
             folder = tmp_path_factory.mktemp(case)
             file = folder / name
             file.write_text((EXAMPLES / name).read_text("utf-8") + more, encoding="utf-8")
@@ -154,3 +163,19 @@ def test_there_are_forty_changes_and_more() -> None:
     assert len(ON_EC2) >= 40
     assert len(CHANGES) >= 60
     assert len({(case, one.name) for case, one in CHANGES}) == len(CHANGES)
+
+
+def test_the_page_shows_what_the_command_prints(deploy: Deploy) -> None:
+    (block,) = run_by(__file__)
+    deployed = deploy("page")
+    for name in CHANGED_ON_PAGE:
+        next(one for one in ON_EC2 if one.name == name).make(deployed.account)
+
+    printed = "\n".join(doctor.format_diagnosis(deployed.examine()))
+
+    assert without_ids(printed) == without_ids(block.text)
+
+
+def without_ids(text: str) -> str:
+    """A text with one id and one name for each that AWS makes up."""
+    return re.sub(r"(?<=-)[0-9a-f]{17}\b|(?<=-)[0-9A-F]{12}\b", "x", text).strip()

@@ -11,7 +11,8 @@ from importlib.resources import files
 #: CloudFormation API reference, CreateChangeSet: DeploymentMode REVERT_DRIFT. The CDK CLI has it as an option.
 DEFAULT_FIX = "deploy the stack with cdk deploy --revert-drift, or put the change into the cluster file and deploy it"
 GONE = "it was deleted outside of its stack"
-_GONE_FIX = "make it again with cdk deploy --revert-drift; data that it held is lost"
+_GONE_FIX = "make it again with cdk deploy --revert-drift"
+_GONE_FIXES = {"AWS::FSx::FileSystem": f"{_GONE_FIX}; its data comes back from a backup or from S3 only"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ def consequence_of(kind: str, path: Sequence[str], *, gone: bool) -> tuple[str, 
     if gone:
         rows = [row for row in consequences() if row.type == kind]
         breaks = min(rows, key=lambda row: len(row.path)).breaks if rows else GONE
-        return f"{GONE}: {breaks}", _GONE_FIX
+        return f"{GONE}: {breaks}", _GONE_FIXES.get(kind, _GONE_FIX)
     return (best.breaks, best.fix) if best else ("the resource differs from the plan", DEFAULT_FIX)
 
 

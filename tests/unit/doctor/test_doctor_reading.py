@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,10 @@ TEMPLATE: dict[str, Any] = {
                 "LaunchTemplateData": {
                     "InstanceType": "p5.48xlarge",
                     "KeyName": {"Ref": "AWS::NoValue"},
+                    "MetadataOptions": {"HttpTokens": "required"},
+                    "TagSpecifications": [
+                        {"ResourceType": "instance", "Tags": [{"Key": "gpu-cluster", "Value": "llama"}]}
+                    ],
                     "UserData": {"Fn::Base64": {"Fn::Sub": ["${AWS::Region} ${x} ${!y}", {"x": "X"}]}},
                 }
             },
@@ -52,7 +57,9 @@ USER_DATA = "dXMtZWFzdC0xIFggJHt5fQ=="  # us-east-1 X ${y}
 
 
 def version(number: int, **changes: Any) -> dict[str, Any]:
-    data = {"InstanceType": "p5.48xlarge", "UserData": USER_DATA, **changes}
+    given = TEMPLATE["Resources"]["Launch"]["Properties"]["LaunchTemplateData"]
+    same = {name: given[name] for name in ("InstanceType", "MetadataOptions", "TagSpecifications")}
+    data = {**same, "UserData": USER_DATA, **changes}
     return {"LaunchTemplateId": "lt-1", "VersionNumber": number, "LaunchTemplateData": data}
 
 
@@ -149,6 +156,35 @@ def test_an_account_as_planned_has_no_drift_and_names_what_is_unknown() -> None:
     assert found.unknown == [f"{FLEET_STACK} Nodes.HealthCheckType"]
     assert FLEET_STACK not in found.absent
     assert "llama-network" in found.absent
+
+
+def test_a_plan_that_breaks_a_rule_is_no_drift_and_not_healthy() -> None:
+    older = copy.deepcopy(TEMPLATE)
+    del older["Resources"]["Launch"]["Properties"]["LaunchTemplateData"]["MetadataOptions"]
+    same = version(2, MetadataOptions={})
+    fake = aws(
+        cloudformation__get_template=only_the_fleet({"TemplateBody": json.dumps(older)}),
+        ec2__describe_launch_template_versions=versions({"1": same, "2": same}),
+    )
+    with Account(fake.clients, region="us-east-1") as account:
+        found = examine(spec_of(NEW), account)
+    assert not found.drifts
+    assert [(stack, resource, rule) for stack, resource, rule, _ in found.faults] == [
+        (FLEET_STACK, "Launch", "GPU-LT-010")
+    ]
+    assert not found.is_healthy
+    assert "rules that the deployed plan breaks" in list(format_diagnosis(found))
+
+
+def test_a_drift_names_the_rule_that_it_breaks() -> None:
+    open_to_all = version(2, MetadataOptions={"HttpTokens": "optional"})
+    fake = aws(ec2__describe_launch_template_versions=versions({"1": version(1), "2": open_to_all}))
+    with Account(fake.clients, region="us-east-1") as account:
+        found = examine(spec_of(NEW), account)
+    (drift,) = found.drifts
+    assert drift.path == ("LaunchTemplateData", "MetadataOptions", "HttpTokens")
+    assert [rule for rule, _ in drift.rules] == ["GPU-LT-010"]
+    assert not found.faults
 
 
 def test_nodes_on_a_version_that_differs_from_the_plan_are_found() -> None:
