@@ -77,7 +77,8 @@ class Deployed:
     def client(self, service: str, region: str) -> Any:
         if service not in self._clients:
             settings = self._emulator.settings
-            self._clients[service] = boto3.client(
+            make: Any = boto3.client
+            self._clients[service] = make(
                 service,
                 endpoint_url=settings["AWS_ENDPOINT_URL"],
                 region_name=region,

@@ -165,10 +165,23 @@ ON_EC2: tuple[HandMade, ...] = (
     _version("another image", _TRAINERS, "ImageId", lambda d: d.update(ImageId="ami-0123456789abcdef0")),
     _version("another MIG layout in the user data", "fleet-split", "UserData", _other_mig),
     _version(
-        "IMDSv1 is allowed", _TRAINERS, "MetadataOptions.HttpTokens", lambda d: d["MetadataOptions"].update(HttpTokens="optional")
+        "IMDSv1 is allowed",
+        _TRAINERS,
+        "MetadataOptions.HttpTokens",
+        lambda d: d["MetadataOptions"].update(HttpTokens="optional"),
     ),
-    _version("a larger root volume", _CPU, "BlockDeviceMappings./dev/xvda.Ebs.VolumeSize", lambda d: _root(d).update(VolumeSize=500)),
-    _version("a plain root volume", _CPU, "BlockDeviceMappings./dev/xvda.Ebs.Encrypted", lambda d: _root(d).update(Encrypted=False)),
+    _version(
+        "a larger root volume",
+        _CPU,
+        "BlockDeviceMappings./dev/xvda.Ebs.VolumeSize",
+        lambda d: _root(d).update(VolumeSize=500),
+    ),
+    _version(
+        "a plain root volume",
+        _CPU,
+        "BlockDeviceMappings./dev/xvda.Ebs.Encrypted",
+        lambda d: _root(d).update(Encrypted=False),
+    ),
     _version(
         "another reservation",
         _TRAINERS,
@@ -177,7 +190,9 @@ ON_EC2: tuple[HandMade, ...] = (
             CapacityReservationId="cr-0fedcba9876543210"
         ),
     ),
-    _version("no longer bought from the block", _TRAINERS, "InstanceMarketOptions", lambda d: d.pop("InstanceMarketOptions")),
+    _version(
+        "no longer bought from the block", _TRAINERS, "InstanceMarketOptions", lambda d: d.pop("InstanceMarketOptions")
+    ),
     _version("no instance profile", _CPU, "IamInstanceProfile", lambda d: d.pop("IamInstanceProfile")),
     _version("detailed monitoring is off", _CPU, "Monitoring.Enabled", lambda d: d["Monitoring"].update(Enabled=False)),
     _version(
@@ -309,9 +324,17 @@ ON_EC2: tuple[HandMade, ...] = (
     ),
     # Storage.
     HandMade(
-        "less throughput", lambda a: a.lustre(PerUnitStorageThroughput=125), _LUSTRE, "LustreConfiguration.PerUnitStorageThroughput"
+        "less throughput",
+        lambda a: a.lustre(PerUnitStorageThroughput=125),
+        _LUSTRE,
+        "LustreConfiguration.PerUnitStorageThroughput",
     ),
-    HandMade("no compression", lambda a: a.lustre(DataCompressionType="NONE"), _LUSTRE, "LustreConfiguration.DataCompressionType"),
+    HandMade(
+        "no compression",
+        lambda a: a.lustre(DataCompressionType="NONE"),
+        _LUSTRE,
+        "LustreConfiguration.DataCompressionType",
+    ),
     HandMade(
         "backups",
         lambda a: a.lustre(AutomaticBackupRetentionDays=7),
@@ -376,9 +399,18 @@ _NODES, _CLUSTER = "AWS::EKS::Nodegroup", "AWS::EKS::Cluster"
 _SLICES = "inference-slices"
 
 ON_EKS: tuple[HandMade, ...] = (
-    HandMade("a larger bound", lambda a: a.configure(_SLICES, scalingConfig={"maxSize": 5}), _NODES, "ScalingConfig.MaxSize"),
-    HandMade("more nodes", lambda a: a.configure(_SLICES, scalingConfig={"desiredSize": 3}), _NODES, "ScalingConfig.DesiredSize"),
-    HandMade("a smaller bound", lambda a: a.configure(_SLICES, scalingConfig={"minSize": 0}), _NODES, "ScalingConfig.MinSize"),
+    HandMade(
+        "a larger bound", lambda a: a.configure(_SLICES, scalingConfig={"maxSize": 5}), _NODES, "ScalingConfig.MaxSize"
+    ),
+    HandMade(
+        "more nodes",
+        lambda a: a.configure(_SLICES, scalingConfig={"desiredSize": 3}),
+        _NODES,
+        "ScalingConfig.DesiredSize",
+    ),
+    HandMade(
+        "a smaller bound", lambda a: a.configure(_SLICES, scalingConfig={"minSize": 0}), _NODES, "ScalingConfig.MinSize"
+    ),
     HandMade(
         "another label",
         lambda a: a.configure(_SLICES, labels={"addOrUpdateLabels": {"gpu-cluster/mig-strategy": "none"}}),
@@ -477,9 +509,7 @@ ON_PCS: tuple[HandMade, ...] = (
     HandMade("another subnet", lambda a: a.update_nodes(_POOL, subnetIds=[_OTHER_SUBNET]), _PCS_NODES, "SubnetIds"),
     HandMade(
         "other rights",
-        lambda a: a.update_nodes(
-            _POOL, iamInstanceProfileArn="arn:aws:iam::123456789012:instance-profile/AWSPCS-mine"
-        ),
+        lambda a: a.update_nodes(_POOL, iamInstanceProfileArn="arn:aws:iam::123456789012:instance-profile/AWSPCS-mine"),
         _PCS_NODES,
         "IamInstanceProfileArn",
     ),

@@ -22,7 +22,7 @@ app = new_app()
     epilog=examples(
         "gpu-clusters doctor cluster.yaml",
         "gpu-clusters doctor cluster.yaml --print-policy",
-        then="Exit status: 0 nothing differs, 1 something differs, 2 unusable file or credentials, or nothing deployed.",
+        then="Exit status: 0 nothing differs, 1 something does, 2 unusable file or credentials, nothing deployed.",
     )
 )
 def doctor(

@@ -1,6 +1,7 @@
-"""The live cluster against its plan: what differs, what that breaks, and how to mend it. Imports no CDK."""
+"""The live cluster against its plan: what differs, what that breaks, and how to correct it. Imports no CDK."""
 
-from .examine import Diagnosis, Drift, examine
+from .diagnosis import Diagnosis, Drift
+from .examine import examine
 from .live import policy_to_examine
 from .report import as_json, format_diagnosis
 

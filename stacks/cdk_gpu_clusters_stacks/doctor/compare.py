@@ -13,8 +13,8 @@ Json = Mapping[str, Any]
 #: Names of properties, and of items where a list has them.
 Path = tuple[str, ...]
 
-#: What tells apart the items of a list, by the name of the list: items are compared with each other by it.
-_ITEM_KEYS: Mapping[str, tuple[str, ...]] = {
+#: What distinguishes the items of a list, by the name of the list: items are compared with each other by it.
+ITEM_KEYS: Mapping[str, tuple[str, ...]] = {
     "BlockDeviceMappings": ("DeviceName",),
     "CgroupCustomSettings": ("ParameterName",),
     "LifecycleHookSpecificationList": ("LifecycleHookName",),
@@ -62,10 +62,7 @@ def differences(planned: Any, live: Any, path: Path = (), *, strict: bool = Fals
         for name in planned:
             yield from differences(planned[name], live.get(name), (*path, name), strict=strict)
         if strict:
-            for name in (one for one in live if one not in planned):
-                place = (_last_name(path), name)
-                if not _empty(live[name]) and not (place in _FILLED_IN and _FILLED_IN[place] in (None, live[name])):
-                    yield Difference(path=(*path, name), planned=None, live=live[name])
+            yield from _added(planned, live, path)
     elif isinstance(planned, list) and isinstance(live, list | type(None)):
         yield from _of_lists(planned, live or [], path, strict=strict)
     elif planned is ANY_VERSION:
@@ -75,13 +72,21 @@ def differences(planned: Any, live: Any, path: Path = (), *, strict: bool = Fals
         yield Difference(path=path, planned=planned, live=live)
 
 
+def _added(planned: Json, live: Json, path: Path) -> Iterator[Difference]:
+    """What the plan does not give, and AWS does not fill in."""
+    for name in (one for one in live if one not in planned):
+        place = (_last_name(path), name)
+        if not _empty(live[name]) and not (place in _FILLED_IN and _FILLED_IN[place] in (None, live[name])):
+            yield Difference(path=(*path, name), planned=None, live=live[name])
+
+
 def _of_lists(planned: Sequence[Any], live: Sequence[Any], path: Path, *, strict: bool) -> Iterator[Difference]:
-    keys = _ITEM_KEYS.get(path[-1] if path else "")
+    keys = ITEM_KEYS.get(path[-1] if path else "")
     if keys is None or not all(isinstance(one, Mapping) for one in (*planned, *live)):
-        if sorted(map(_text, planned)) != sorted(map(_text, live)):
+        if sorted(map(text_of, planned)) != sorted(map(text_of, live)):
             yield Difference(path=path, planned=list(planned), live=list(live))
         return
-    wanted, found = ({_key(one, keys): one for one in some} for some in (planned, live))
+    wanted, found = ({key_of(one, keys): one for one in some} for some in (planned, live))
     for key, item in wanted.items():
         if key in found:
             yield from differences(item, found[key], (*path, key), strict=strict)
@@ -93,15 +98,16 @@ def _of_lists(planned: Sequence[Any], live: Sequence[Any], path: Path, *, strict
         )
 
 
-def _key(item: Json, keys: Sequence[str]) -> str:
+def key_of(item: Json, keys: Sequence[str]) -> str:
+    """What distinguishes an item of a list from the others, by its keys in `ITEM_KEYS`."""
     # EC2 API reference, LaunchTemplateInstanceNetworkInterfaceSpecification: the default network card index is 0.
     return ", ".join(f"{name} {item.get(name, 0)}" if len(keys) > 1 else str(item.get(name)) for name in keys)
 
 
 def _last_name(path: Path) -> str:
     """The last property of a path, also where an item of its list follows."""
-    names = [one for one in path[-2:] if one in _ITEM_KEYS or one == path[-1]]
-    return next((one for one in names if one in _ITEM_KEYS), names[-1] if names else "")
+    names = [one for one in path[-2:] if one in ITEM_KEYS or one == path[-1]]
+    return next((one for one in names if one in ITEM_KEYS), names[-1] if names else "")
 
 
 def _empty(value: Any) -> bool:
@@ -112,10 +118,10 @@ def _equal(planned: Any, live: Any, path: Path) -> bool:
     if _empty(planned) and _empty(live):
         return True
     if path and path[-1] == "ConfigurationValues":
-        return _text(_parsed(planned)) == _text(_parsed(live))
-    if path and path[-1] in ("EndDate",):
-        return _moment(planned) == _moment(live)
-    return _text(planned) == _text(live)
+        return text_of(_parsed(planned)) == text_of(_parsed(live))
+    if path and path[-1] == "EndDate":
+        return bool(_moment(planned) == _moment(live))
+    return text_of(planned) == text_of(live)
 
 
 def _parsed(text: Any) -> Any:
@@ -131,12 +137,12 @@ def _moment(value: Any) -> Any:
     return time_of(value) or value
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value as text: CloudFormation takes numbers and truth values as texts, too."""
     if isinstance(value, Mapping):
-        return json.dumps({str(name): _text(one) for name, one in value.items() if not _empty(one)}, sort_keys=True)
+        return json.dumps({str(name): text_of(one) for name, one in value.items() if not _empty(one)}, sort_keys=True)
     if isinstance(value, list):
-        return json.dumps([_text(one) for one in value])
+        return json.dumps([text_of(one) for one in value])
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():

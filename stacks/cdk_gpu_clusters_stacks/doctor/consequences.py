@@ -1,4 +1,4 @@
-"""What a drift costs or breaks, and how to mend it: a table by type and property."""
+"""What a drift costs or breaks, and how to correct it: a table by type and property."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Consequence:
         type: CloudFormation type.
         path: Property, and all below it; empty for all of the type.
         breaks: What it costs or breaks.
-        fix: How to mend it.
+        fix: How to correct it.
         source: Where this is stated.
     """
 
@@ -42,7 +42,7 @@ def consequences() -> tuple[Consequence, ...]:
 
 
 def consequence_of(kind: str, path: Sequence[str], *, gone: bool) -> tuple[str, str]:
-    """What a difference breaks, and how to mend it.
+    """What a difference breaks, and how to correct it.
 
     Args:
         kind: CloudFormation type.

@@ -1,100 +1,27 @@
-"""Compare what an account has with the deployed stacks, and judge it by the template rules."""
+"""Compare what an account has with the deployed stacks."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cdk_gpu_clusters_stacks.failures.reading import Unread
 from cdk_gpu_clusters_stacks.preflight.account import Account
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
-from .compare import Difference, Path, _key, _text, differences
+from .compare import Difference, Path, differences, text_of
 from .consequences import consequence_of
+from .diagnosis import Diagnosis, Drift
+from .judge import judge_drifts
 from .live import Live, read_live
-from .mapping import BY_TYPE, SUSPENDED, Json, rule_properties
+from .mapping import BY_TYPE, DIRECTIONS, RULE_TYPES, SECURITY_GROUP, Json, rule_properties, traffic_of
 from .planned import UNKNOWN, Resolver, Stack, Unknown
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.rule import TemplateRule
 
-_SECURITY_GROUP = "AWS::EC2::SecurityGroup"
-_DIRECTIONS = {False: "SecurityGroupIngress", True: "SecurityGroupEgress"}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
-    """One difference between the account and the plan.
-
-    Attributes:
-        about: The key of the cluster file that it is about.
-        stack: Name of the stack.
-        logical_id: Logical id of the resource.
-        type: Its CloudFormation type.
-        physical_id: Its physical id.
-        path: The property; empty for the resource itself.
-        planned: Value of the plan; None if it has none.
-        live: Live value; None if there is none.
-        breaks: What it costs or breaks.
-        fix: How to mend it.
-        rules: The template rules that the account breaks because of it: id and message.
-    """
-
-    about: str
-    stack: str
-    logical_id: str
-    type: str
-    physical_id: str
-    path: Path = ()
-    planned: Any = None
-    live: Any = None
-    breaks: str = ""
-    fix: str = ""
-    rules: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the resource no longer exists."""
-        return not self.path
-
-
-@dataclass(slots=True, kw_only=True)
-class Diagnosis:
-    """What was found.
-
-    Attributes:
-        cluster: Name of the cluster.
-        region: Its Region.
-        account: The account.
-        drifts: Differences from the plan.
-        faults: Template rules that the deployed plan itself breaks: stack, logical id, rule and message.
-        unread: What could not be read.
-        absent: Stacks that are not deployed.
-        compared: How many resources were compared.
-        unknown: Properties that could not be compared, since only CloudFormation knows their planned value.
-    """
-
-    cluster: str
-    region: str
-    account: str
-    drifts: list[Drift] = field(default_factory=list)
-    faults: list[tuple[str, str, str, str]] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
-    absent: list[str] = field(default_factory=list)
-    compared: int = 0
-    unknown: list[str] = field(default_factory=list)
-
-    @property
-    def is_healthy(self) -> bool:
-        """Whether nothing differs and no rule is broken."""
-        return not self.drifts and not self.faults
-
-
-def examine(
-    spec: ClusterSpec, account: Account, *, rules: Sequence[TemplateRule] | None = None
-) -> Diagnosis:
+def examine(spec: ClusterSpec, account: Account, *, rules: Sequence[TemplateRule] | None = None) -> Diagnosis:
     """Compare an account with the stacks that a cluster file made there; nothing is changed.
 
     Args:
@@ -114,7 +41,7 @@ def examine(
     examiner.compare_sizes()
     examiner.compare_versions()
     examiner.compare_rules()
-    _judge(live, found, rules, region=spec.region)
+    judge_drifts(live, found, rules, region=spec.region)
     return found
 
 
@@ -193,7 +120,7 @@ class _Examiner:
         )
 
     def compare_versions(self) -> None:
-        """Versions of launch templates that nobody planned, and nodes on a version that differs from the plan."""
+        """Versions of launch templates that no stack made, and nodes on a version that differs from the plan."""
         for (name, logical_id), (number, content) in self._live.latest.items():
             stack = self._live.stacks[name]
             if self._differs(stack, logical_id, content):
@@ -227,7 +154,7 @@ class _Examiner:
                 else:
                     missing[one.is_egress].append(one.properties)
             if owner is not None:
-                for egress, name in _DIRECTIONS.items():
+                for egress, name in DIRECTIONS.items():
                     extra = [rule_properties(one) for one in rest.values() if bool(one.get("IsEgress")) is egress]
                     if extra or missing[egress]:
                         difference = Difference(path=(name,), planned=missing[egress] or None, live=extra or None)
@@ -235,15 +162,15 @@ class _Examiner:
 
     def _planned_rules(self) -> Iterator[_PlannedRule]:
         for stack in self._live.stacks.values():
-            for logical_id, resource in stack.resources(_SECURITY_GROUP, *(f"AWS::EC2::{n}" for n in _RULE_TYPES)):
+            for logical_id, resource in stack.resources(SECURITY_GROUP, *(f"AWS::EC2::{n}" for n in RULE_TYPES)):
                 try:
                     given = self._resolvers[stack.name].value(resource.get("Properties") or {})
                 except Unknown:
                     self._found.unknown.append(f"{stack.name} {logical_id}")
                     continue
                 self._found.compared += 1
-                if resource["Type"] == _SECURITY_GROUP:
-                    for egress, name in _DIRECTIONS.items():
+                if resource["Type"] == SECURITY_GROUP:
+                    for egress, name in DIRECTIONS.items():
                         for one in given.get(name, ()):
                             yield _PlannedRule(stack, logical_id, stack.physical_ids[logical_id], one, egress, False)
                 else:
@@ -254,25 +181,26 @@ class _Examiner:
         """The described rule that is a planned one: by its id, otherwise by what it allows."""
         if planned.is_resource and planned.stack.physical_ids[planned.logical_id] in rest:
             return planned.stack.physical_ids[planned.logical_id]
-        wanted = _text(_rule(planned.properties))
+        wanted = text_of(traffic_of(planned.properties))
         return next(
             (
                 key
                 for key, one in rest.items()
-                if bool(one.get("IsEgress")) is planned.is_egress and _text(_rule(rule_properties(one))) == wanted
+                if bool(one.get("IsEgress")) is planned.is_egress
+                and text_of(traffic_of(rule_properties(one))) == wanted
             ),
             None,
         )
 
     def _compare_rule(self, planned: _PlannedRule, document: Json) -> None:
         live = rule_properties(document)
-        for difference in differences(_rule(planned.properties), live, strict=True):
+        for difference in differences(traffic_of(planned.properties), live, strict=True):
             self._add(planned.stack, planned.logical_id, difference)
 
     def _group_of(self, group: str) -> tuple[Stack, str] | None:
         """The resource that is a security group; None for one that no stack makes."""
         for stack in self._live.stacks.values():
-            for logical_id, _ in stack.resources(_SECURITY_GROUP):
+            for logical_id, _ in stack.resources(SECURITY_GROUP):
                 if stack.physical_ids[logical_id] == group:
                     return stack, logical_id
         return None
@@ -296,11 +224,6 @@ class _Examiner:
         self._found.drifts.append(drift)
 
 
-_RULE_TYPES = ("SecurityGroupIngress", "SecurityGroupEgress")
-#: What does not decide which traffic a rule allows.
-_NO_TRAFFIC = ("Description", "GroupId", "SourceSecurityGroupOwnerId")
-
-
 @dataclass(frozen=True, slots=True)
 class _PlannedRule:
     """A rule of the plan: of a group's own lists, or a resource."""
@@ -313,116 +236,8 @@ class _PlannedRule:
     is_resource: bool
 
 
-def _rule(properties: Json) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in properties.items()
-        if name not in _NO_TRAFFIC and not (name in ("FromPort", "ToPort") and value == -1)
-    }
-
-
 def _set_by_hand(kind: str, given: Json, live: Json) -> Iterator[Difference]:
-    """What the plan does not set, and AWS would answer with another value if nobody had."""
+    """What the plan does not set, and AWS answers with another value where it is unset."""
     for member in BY_TYPE[kind].members:
         if member.may_be_unset and member.property not in given and member.property in live:
             yield from differences(member.unset or None, live[member.property] or None, (member.property,))
-
-
-# The template rules.
-
-
-def _judge(live: Live, found: Diagnosis, rules: Sequence[TemplateRule] | None, *, region: str) -> None:
-    """The rules that the plan breaks, and those that each drift breaks in addition."""
-    from cdk_gpu_clusters.template_rules.registry import every_rule
-
-    chosen = every_rule() if rules is None else rules
-    if not chosen:
-        return
-    plain = {name: stack.template for name, stack in live.stacks.items()}
-    before = _broken(plain, chosen, region)
-    found.faults = sorted((stack, resource, rule, text) for (rule, stack, resource), text in before.items())
-    for index, drift in enumerate(found.drifts):
-        changed = _with_drift(plain[drift.stack], drift)
-        if changed is None:
-            continue
-        after = _broken({**plain, drift.stack: changed}, chosen, region)
-        broken = {(key[0], text) for key, text in after.items() if key not in before}
-        found.drifts[index] = replace(drift, rules=tuple(sorted(broken)))
-
-
-def _broken(
-    templates: Mapping[str, Json], rules: Sequence[TemplateRule], region: str
-) -> dict[tuple[str, str, str], str]:
-    """Every rule that templates break and do not acknowledge, by id, stack and resource."""
-    from cdk_gpu_clusters.template_rules.acknowledgements import acknowledge, acknowledged_in
-    from cdk_gpu_clusters.template_rules.document import UnusableTemplate
-    from cdk_gpu_clusters.template_rules.engine import judge_estate, not_compliant
-    from cdk_gpu_clusters.template_rules.links import estates_of
-    from cdk_gpu_clusters.template_rules.template import Template
-
-    read = []
-    for name, data in templates.items():
-        try:
-            read.append(Template.of(data, name=name, region=region, stack_name=name))
-        except UnusableTemplate:
-            continue
-    accepted = {template: acknowledged_in(template) for template in read}
-    return {
-        (one.rule.id, template.name, one.resource): one.message
-        for estate in estates_of(read)
-        for template, verdicts in judge_estate(estate, rules).items()
-        for one in not_compliant(acknowledge(template, verdicts, accepted))
-    }
-
-
-def _with_drift(template: Json, drift: Drift) -> Json | None:
-    """A template in which a property has its live value; None if there is no place for it."""
-    if drift.path and drift.path[0] in (SUSPENDED, "Instances", "LatestVersionNumber"):
-        return None
-    changed = copy.deepcopy(dict(template))
-    if drift.is_gone:
-        if drift.type.removeprefix("AWS::EC2::") not in _RULE_TYPES:
-            return None  # what refers to it would have no meaning
-        del changed["Resources"][drift.logical_id]
-        return changed
-    if drift.type == _SECURITY_GROUP and drift.path[0] in _DIRECTIONS.values():
-        return _with_rules(changed, drift)
-    place = changed["Resources"][drift.logical_id].setdefault("Properties", {})
-    return changed if _put(place, drift.path, drift.live) else None
-
-
-def _with_rules(changed: dict[str, Any], drift: Drift) -> Json:
-    properties = changed["Resources"][drift.logical_id].setdefault("Properties", {})
-    gone = [_text(_rule(one)) for one in drift.planned or ()]
-    kept = [one for one in properties.get(drift.path[0], ()) if _text(_rule(one)) not in gone]
-    properties[drift.path[0]] = [*kept, *(drift.live or ())]
-    return changed
-
-
-def _put(place: Any, path: Sequence[str], value: Any) -> bool:
-    """Put a value into a template; False where an intrinsic function is in the way."""
-    from .compare import _ITEM_KEYS
-
-    name, rest = path[0], path[1:]
-    if not isinstance(place, dict) or any(key == "Ref" or key.startswith("Fn::") for key in place):
-        return False
-    if rest and name in _ITEM_KEYS:
-        items = place.setdefault(name, [])
-        if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
-            return False
-        keys = _ITEM_KEYS[name]
-        index = next((at for at, one in enumerate(items) if _key(one, keys) == rest[0]), None)
-        if len(rest) > 1:
-            return index is not None and _put(items[index], rest[1:], value)
-        if index is not None:
-            items[index : index + 1] = [] if value is None else [value]
-        else:
-            items.append(value)
-        return True
-    if rest:
-        return _put(place.setdefault(name, {}), rest, value)
-    if value is None:
-        place.pop(name, None)
-    else:
-        place[name] = value
-    return True

@@ -24,7 +24,7 @@ from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
-from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, TEMPLATES, Json, described
+from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, RULE_TYPES, SECURITY_GROUP, TEMPLATES, Json, described
 from .planned import Resolver, Stack, Unknown
 
 TEMPLATE = define_call("cloudformation", "get_template")
@@ -39,7 +39,7 @@ _USERS: Mapping[str, tuple[str, str, str]] = {
     "AWS::EKS::Nodegroup": ("launchTemplate", "id", "version"),
     "AWS::PCS::ComputeNodeGroup": ("customLaunchTemplate", "id", "version"),
 }
-_RULES = ("AWS::EC2::SecurityGroup", "AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")
+_RULES = (SECURITY_GROUP, *(f"AWS::EC2::{name}" for name in RULE_TYPES))
 
 
 def policy_to_examine(spec: ClusterSpec) -> dict[str, Any]:
@@ -94,15 +94,6 @@ def read_live(spec: ClusterSpec, account: Account) -> Live:
     return live
 
 
-def about_of(cluster: Cluster, kind: str, of: str) -> str:
-    """The key of the cluster file that a stack is made for, otherwise what it holds."""
-    if kind == "data":
-        return f"data.{of}"
-    if kind in ("capacity", "fleet", "inference"):
-        return next((key for key in cluster.fleets if key.endswith(f".{of}")), of)
-    return " ".join(filter(None, (kind, of)))
-
-
 class _Reader:
     """Asks, and keeps answers and what has none."""
 
@@ -110,14 +101,15 @@ class _Reader:
         self._cluster, self._account, self._live = cluster, account, live
 
     def read_stacks(self) -> None:
+        calls = (STACKS, TEMPLATE, STACK_RESOURCES)
         asked = [
-            (stack.name, about_of(self._cluster, stack.kind, stack.of))
-            + tuple(self._account.start(call, StackName=stack.name) for call in (STACKS, TEMPLATE, STACK_RESOURCES))
+            (stack, [self._account.start(call, StackName=stack.name) for call in calls])
             for stack in self._cluster.plan.stacks
         ]
-        for name, about, stack, template, resources in asked:
+        for planned, futures in asked:
+            name, about = planned.name, self._cluster.about(planned.kind, planned.of)
             try:
-                answers = [future.result() for future in (stack, template, resources)]
+                answers = [future.result() for future in futures]
                 self._live.stacks[name] = _stack(name, about, *answers)
             except Absent:
                 self._live.absent.append(name)

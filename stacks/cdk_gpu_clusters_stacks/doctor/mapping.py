@@ -2,7 +2,7 @@
 
 The members are those of botocore's service models, the properties those of the CloudFormation registry; tests hold the
 table against both. Members that have another name than their property are in `_RENAMED`, values of another shape have
-a function of their own. Everything else is spelled alike, apart from the first letter in the services of `small`.
+a function of their own. Everything else has the same spelling, apart from the first letter in the services of `small`.
 """
 
 from __future__ import annotations
@@ -425,6 +425,12 @@ HOOK_MEMBERS = (
     "RoleARN",
 )
 
+SECURITY_GROUP = "AWS::EC2::SecurityGroup"
+#: The lists of rules inside a group, by whether they are about egress; as types they are rules of their own.
+DIRECTIONS = {False: "SecurityGroupIngress", True: "SecurityGroupEgress"}
+RULE_TYPES = tuple(DIRECTIONS.values())
+#: What does not decide which traffic a rule allows.
+_NO_TRAFFIC = ("Description", "GroupId", "SourceSecurityGroupOwnerId")
 #: A rule of a security group: member of the answer -> property of an ingress and of an egress rule.
 RULE_MEMBERS: Mapping[str, tuple[str, str]] = {
     "IpProtocol": ("IpProtocol", "IpProtocol"),
@@ -445,6 +451,15 @@ def rule_properties(document: Json) -> dict[str, Any]:
         if value is not None and not (value == -1 and member in ("FromPort", "ToPort")):
             made[names[bool(document.get("IsEgress"))]] = value
     return made
+
+
+def traffic_of(rule: Json) -> dict[str, Any]:
+    """The properties of a rule that decide which traffic it allows."""
+    return {
+        name: value
+        for name, value in rule.items()
+        if name not in _NO_TRAFFIC and not (name in ("FromPort", "ToPort") and value == -1)
+    }
 
 
 def described(kind: Kind, answer: Json) -> Json | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from .examine import Diagnosis, Drift
+from .diagnosis import Diagnosis, Drift
 
 _LONGEST = 160
 
@@ -120,7 +120,7 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
 
 
 def _plain(value: Any, drift: Drift) -> Any:
-    """A value as plain JSON; of user data, only a digest: it is long, and can have what nobody should read."""
+    """A value as plain JSON; of user data, only a digest: it is long, and can have what should not be printed."""
     if value is not None and drift.path and drift.path[-1] == "UserData":
         return f"sha256:{hashlib.sha256(str(value).encode()).hexdigest()[:12]}"
     return json.loads(json.dumps(value, default=str))
