@@ -25,6 +25,7 @@ NAVIGATION: Sections = {
         "docs/preflight.md",
         "docs/explain.md",
         "docs/cost.md",
+        "docs/doctor.md",
         "docs/jobs.md",
         "docs/capacity.md",
         "docs/storage.md",

@@ -152,7 +152,15 @@ class Engine:
         elif resource.type == Type.PCS_CLUSTER:
             _add_pcs_secrets(resource)
         elif resource.type in _RULES:
-            _call_query("ec2", f"Authorize{_RULES[resource.type]}", **_permission(resource.properties))
+            answered = _call_query("ec2", f"Authorize{_RULES[resource.type]}", **_permission(resource.properties))
+            self._rename(resource, _member("securityGroupRuleId", answered))
+
+    def _rename(self, rule: Resource, identifier: str) -> None:
+        """Give a rule of a security group the id by which the engine describes it."""
+        world = self.world
+        world.remove(rule.type, rule.physical_id)
+        rule.physical_id, rule.attributes = identifier, {**rule.attributes, "Id": identifier}
+        world.add(rule)
 
     def hide(self, resource: Resource) -> None:
         if resource.type == Type.CLUSTER:

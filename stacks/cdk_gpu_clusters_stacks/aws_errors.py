@@ -66,7 +66,8 @@ _CODES = {
     ),
 }
 _TROUBLES = {code: trouble for trouble, codes in _CODES.items() for code in codes}
-_ABSENT = re.compile(r"NotFound|NoSuch|NonExist|DoesNotExist|^404$")
+#: EC2 API reference, "Error codes", has InvalidPlacementGroup.Unknown beside its many codes with NotFound.
+_ABSENT = re.compile(r"NotFound|NoSuch|NonExist|DoesNotExist|^InvalidPlacementGroup.Unknown$|^404$")
 #: botocore's own exceptions, by name: none is imported here, `--help` would pay for it.
 _NO_CREDENTIALS = frozenset(
     {

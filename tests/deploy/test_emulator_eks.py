@@ -236,8 +236,10 @@ def test_the_api_takes_sizes_and_refuses_the_rest_by_name(account: InProcessEmul
         eks.update_nodegroup_config(**names, scalingConfig={"desiredSize": 5})
     with pytest.raises(eks.exceptions.ResourceNotFoundException, match="No cluster found for name: gone"):
         eks.describe_cluster(name="gone")
-    with pytest.raises(eks.exceptions.ClientError, match="only sizes are changed by a call here"):
-        eks.update_nodegroup_config(**names, labels={"addOrUpdateLabels": {"a": "b"}})
+    eks.update_nodegroup_config(**names, labels={"addOrUpdateLabels": {"a": "b"}})
+    assert eks.describe_nodegroup(**names)["nodegroup"]["labels"]["a"] == "b"
+    with pytest.raises(eks.exceptions.ClientError, match="warm pools are not emulated"):
+        eks.update_nodegroup_config(**names, warmPoolConfig={"enabled": True})
     with pytest.raises(eks.exceptions.ClientError, match="no model answers eks:CreateCluster"):
         eks.create_cluster(name="x", roleArn=ADMIN, resourcesVpcConfig={})
     eks.delete_nodegroup(**names)

@@ -495,7 +495,7 @@ def test_the_api_takes_sizes_and_refuses_the_rest_by_name(account: InProcessEmul
         client.update_compute_node_group(**names, scalingConfiguration=sizes)
     with pytest.raises(client.exceptions.ServiceQuotaExceededException, match="make 40 nodes"):
         client.update_compute_node_group(**names, scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 40})
-    with pytest.raises(client.exceptions.ClientError, match="only sizes are changed by a call here, not amiId"):
+    with pytest.raises(client.exceptions.ClientError, match="no call changes this here: amiId"):
         client.update_compute_node_group(**names, amiId="ami-0fedcba9876543210")
     with pytest.raises(client.exceptions.ClientError, match="no model answers pcs:CreateCluster"):
         client.create_cluster(

@@ -98,8 +98,43 @@ def set_desired_capacity(world: World, params: Json) -> Json:
 
 
 def update_auto_scaling_group(world: World, params: Json) -> Json:
-    fleets.resize(world, params["AutoScalingGroupName"], params)
+    """Sizes at once, the rest for nodes that start later: Auto Scaling replaces none for it."""
+    name = params["AutoScalingGroupName"]
+    fleets.resize(world, name, params)
+    given = _properties(world, name)
+    given |= {key: value for key, value in params.items() if key not in _NOT_SET_HERE}
+    if "VPCZoneIdentifier" in params:
+        given["VPCZoneIdentifier"] = params["VPCZoneIdentifier"].split(",")
     return {}
+
+
+_NOT_SET_HERE = ("AutoScalingGroupName", "MinSize", "MaxSize", "DesiredCapacity", "VPCZoneIdentifier")
+
+
+def _properties(world: World, name: str) -> Json:
+    """The properties of a group, to be changed without its template."""
+    fleets.group_named(world, name)
+    resource = world.find(Type.AUTO_SCALING_GROUP, name)
+    return {} if resource is None else resource.properties
+
+
+def put_lifecycle_hook(world: World, params: Json) -> Json:
+    name, hook = params["AutoScalingGroupName"], params["LifecycleHookName"]
+    given = _properties(world, name)
+    hooks = given.get(_HOOKS, [])
+    changed = {key: value for key, value in params.items() if key != "AutoScalingGroupName"}
+    present: Json = next((one for one in hooks if one["LifecycleHookName"] == hook), {})
+    given[_HOOKS] = [*(one for one in hooks if one is not present), {**present, **changed}]
+    return {}
+
+
+def delete_lifecycle_hook(world: World, params: Json) -> Json:
+    given = _properties(world, params["AutoScalingGroupName"])
+    given[_HOOKS] = [one for one in given.get(_HOOKS, []) if one["LifecycleHookName"] != params["LifecycleHookName"]]
+    return {}
+
+
+_HOOKS = "LifecycleHookSpecificationList"
 
 
 def terminate_instance_in_auto_scaling_group(world: World, params: Json) -> Json:
@@ -109,13 +144,22 @@ def terminate_instance_in_auto_scaling_group(world: World, params: Json) -> Json
 
 def create_or_update_tags(world: World, params: Json) -> Json:
     for tag in params["Tags"]:
+        _forget_tag(world, tag)
         fleets.group_named(world, tag["ResourceId"]).tags[tag["Key"]] = tag.get("Value", "")
     return {}
+
+
+def _forget_tag(world: World, tag: Json) -> None:
+    """Take a tag of the template off a group."""
+    given = _properties(world, tag["ResourceId"])
+    if any(one["Key"] == tag["Key"] for one in given.get("Tags", [])):
+        given["Tags"] = [one for one in given["Tags"] if one["Key"] != tag["Key"]]
 
 
 def delete_tags(world: World, params: Json) -> Json:
     for tag in params["Tags"]:
         fleets.group_named(world, tag["ResourceId"]).tags.pop(tag["Key"], None)
+        _forget_tag(world, tag)
     return {}
 
 

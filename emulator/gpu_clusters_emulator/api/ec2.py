@@ -61,6 +61,33 @@ def describe_launch_template_versions(world: World, params: Json) -> Json:
     return {"LaunchTemplateVersions": found}
 
 
+def create_launch_template_version(world: World, params: Json) -> Json:
+    """A version made by hand: of the data given, over those of the source version.
+
+    Source: EC2 API reference, CreateLaunchTemplateVersion: what the request has overrides the source version, member
+    by member.
+    """
+    (template,) = _wanted_templates(world, params)
+    data: Json = {}
+    if source := str(params.get("SourceVersion", "")):
+        named = [one for one in template.versions if str(one["VersionNumber"]) == source]
+        if not named:
+            message = f"Could not find launch template version {source}"
+            raise ApiError("InvalidLaunchTemplateId.VersionNotFound", message)
+        data = named[0]["LaunchTemplateData"]
+    version = {
+        **template.versions[-1],
+        "VersionNumber": len(template.versions) + 1,
+        "VersionDescription": params.get("VersionDescription", ""),
+        "DefaultVersion": False,
+        "CreateTime": world.clock.now(),
+        "LaunchTemplateData": {**data, **params["LaunchTemplateData"]},
+    }
+    template.versions.append(version)
+    template.attributes["LatestVersionNumber"] = str(version["VersionNumber"])
+    return {"LaunchTemplateVersion": version}
+
+
 def describe_instances(world: World, params: Json) -> Json:
     """The instances of every group, by id, tag, reservation and state."""
     filters = {one["Name"]: set(one["Values"]) for one in params.get("Filters") or []}
@@ -103,6 +130,9 @@ def describe_placement_groups(world: World, params: Json) -> Json:
     names = params.get("GroupNames")
     found = {one.physical_id: one.properties for one in world.of_type(Type.PLACEMENT_GROUP)}
     found |= {name: {"Strategy": strategy} for name, strategy in world.seeded_placement_groups.items()}
+    for name in names or []:
+        if name not in found:
+            raise ApiError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
     return {
         "PlacementGroups": [
             {
@@ -116,6 +146,15 @@ def describe_placement_groups(world: World, params: Json) -> Json:
             if not names or name in names
         ]
     }
+
+
+def delete_placement_group(world: World, params: Json) -> Json:
+    """EC2 API reference, DeletePlacementGroup: no instance may be in it."""
+    name = params["GroupName"]
+    if world.find(Type.PLACEMENT_GROUP, name) is None:
+        raise ApiError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
+    provisioning.delete(world, Type.PLACEMENT_GROUP, name)
+    return {}
 
 
 def terminate_instances(world: World, params: Json) -> Json:

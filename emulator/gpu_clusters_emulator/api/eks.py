@@ -51,7 +51,30 @@ def describe_cluster(world: World, params: Json) -> Json:
         "tags": _tags(given.get("Tags", [])),
     }
     document |= {"version": given["Version"]} if "Version" in given else {}
+    kept = ("ComputeConfig", "StorageConfig", "UpgradePolicy", "DeletionProtection")
+    document |= with_small_letters({name: given[name] for name in kept if name in given})
     return {"cluster": document}
+
+
+def update_cluster_config(world: World, params: Json) -> Json:
+    """Change a cluster by hand: its endpoints, its logs and its protection."""
+    found = _cluster(world, params)
+    given = found.properties
+    if "resourcesVpcConfig" in params:
+        given["ResourcesVpcConfig"] = {**given["ResourcesVpcConfig"], **_capital(params["resourcesVpcConfig"])}
+    if "deletionProtection" in params:
+        given["DeletionProtection"] = params["deletionProtection"]
+    for change in params.get("logging", {}).get("clusterLogging", []):
+        logging = given.setdefault("Logging", {}).setdefault("ClusterLogging", {})
+        kinds = {one["Type"] for one in logging.get("EnabledTypes", [])}
+        kinds = kinds | set(change["types"]) if change["enabled"] else kinds - set(change["types"])
+        logging["EnabledTypes"] = [{"Type": kind} for kind in _LOG_TYPES if kind in kinds]
+    return {"update": _update(world, found, "VpcConfigUpdate")}
+
+
+def _capital(given: Json) -> Json:
+    """Members as CloudFormation names them, at the top."""
+    return {key[:1].upper() + key[1:]: value for key, value in given.items()}
 
 
 def describe_nodegroup(world: World, params: Json) -> Json:
@@ -123,14 +146,57 @@ def list_pod_identity_associations(world: World, params: Json) -> Json:
 
 
 def update_nodegroup_config(world: World, params: Json) -> Json:
-    """Change sizes; labels, taints and the rest belong to the template here."""
+    """Change sizes, labels, taints and how nodes are updated and repaired; the nodes stay."""
     found = _node_group(world, params)
-    others = params.keys() & {"labels", "taints", "updateConfig", "nodeRepairConfig", "warmPoolConfig"}
-    if others:
-        raise ApiError("NotEmulated", f"only sizes are changed by a call here, not {', '.join(sorted(others))}")
-    sizes = params.get("scalingConfig", {})
-    node_groups.resize(world, found, {key[:1].upper() + key[1:]: value for key, value in sizes.items()})
+    if "warmPoolConfig" in params:
+        raise ApiError("NotEmulated", "warm pools are not emulated")
+    given = found.properties
+    labels, taints = params.get("labels", {}), params.get("taints", {})
+    if labels:
+        kept = {key: one for key, one in given.get("Labels", {}).items() if key not in labels.get("removeLabels", [])}
+        given["Labels"] = kept | labels.get("addOrUpdateLabels", {})
+    if taints:
+        changed = [_capital(one) for kind in taints.values() for one in kind]
+        kept_taints = [one for one in given.get("Taints", []) if _taint(one) not in map(_taint, changed)]
+        given["Taints"] = [*kept_taints, *map(_capital, taints.get("addOrUpdateTaints", []))]
+    for key in ("updateConfig", "nodeRepairConfig"):
+        if key in params:
+            name = key[:1].upper() + key[1:]
+            given[name] = {**given.get(name, {}), **_capital(params[key])}
+    node_groups.resize(world, found, _capital(params.get("scalingConfig", {})))
     return {"update": _update(world, found, "ConfigUpdate")}
+
+
+def _taint(given: Json) -> tuple[str, str]:
+    return given["Key"], given["Effect"]
+
+
+def update_nodegroup_version(world: World, params: Json) -> Json:
+    """Bring a node group to another launch template version, and replace its nodes."""
+    found = _node_group(world, params)
+    template = _capital(params.get("launchTemplate", {}))
+    changed = {"LaunchTemplate": {**found.properties.get("LaunchTemplate", {}), **template}} if template else {}
+    changed |= {key: value for key, value in _capital(params).items() if key in ("Version", "ReleaseVersion")}
+    provisioning.update(world, found, {**found.properties, **changed}, update_policy=found.update_policy)
+    return {"update": _update(world, found, "VersionUpdate")}
+
+
+def update_addon(world: World, params: Json) -> Json:
+    found = _add_on(world, params)
+    changes = {key: value for key, value in _capital(params).items() if key in _ADD_ON_MEMBERS[2:]}
+    found.properties |= changes
+    return {"update": _update(world, found, "AddonUpdate")}
+
+
+def delete_addon(world: World, params: Json) -> Json:
+    found = _add_on(world, params)
+    provisioning.delete(world, found.type, found.physical_id)
+    return {"addon": {"addonName": params["addonName"], "status": "DELETING"}}
+
+
+def _add_on(world: World, params: Json) -> Resource:
+    name = params["addonName"]
+    return _one(world, Type.ADD_ON, params, "AddonName", name, f"No addon: {name} found")
 
 
 def tag_resource(world: World, params: Json) -> Json:

@@ -41,6 +41,11 @@ def _file_system(world: World, found: Resource) -> Json:
     document |= {"VpcId": vpc} if vpc else {}
     if given["FileSystemType"] == "LUSTRE":
         document |= {"FileSystemTypeVersion": lustre_version(given), "LustreConfiguration": _lustre(found)}
+    elif given["FileSystemType"] == "OPENZFS":
+        settings = given.get("OpenZFSConfiguration", {})
+        # The API answers the root volume by its id, and the options of the deletion not at all.
+        hidden = ("Options", "RootVolumeConfiguration")
+        document["OpenZFSConfiguration"] = {key: one for key, one in settings.items() if key not in hidden}
     return document
 
 
@@ -51,6 +56,20 @@ def describe_file_systems(world: World, params: Json) -> Json:
         if identifier not in known:
             raise ApiError("FileSystemNotFound", f"File system '{identifier}' does not exist.")
     return {"FileSystems": [_file_system(world, one) for key, one in known.items() if not wanted or key in wanted]}
+
+
+def update_file_system(world: World, params: Json) -> Json:
+    """Change a file system by hand. FSx does it over hours, and shows the new values at the end; here at once."""
+    found = world.find(Type.FILE_SYSTEM, params["FileSystemId"])
+    if found is None:
+        raise ApiError("FileSystemNotFound", f"File system '{params['FileSystemId']}' does not exist.")
+    given = found.properties
+    for key in ("LustreConfiguration", "OpenZFSConfiguration"):
+        if key in params:
+            given[key] = {**given.get(key, {}), **params[key]}
+    if "StorageCapacity" in params:
+        given["StorageCapacity"] = params["StorageCapacity"]
+    return {"FileSystem": _file_system(world, found)}
 
 
 def delete_file_system(world: World, params: Json) -> Json:
@@ -76,6 +95,8 @@ def _association(found: Resource) -> Json:
 
 def describe_data_repository_associations(world: World, params: Json) -> Json:
     wanted = params.get("AssociationIds", [])
+    for identifier in wanted:
+        _link(world, identifier)
     systems = [value for one in params.get("Filters", []) if one["Name"] == "file-system-id" for value in one["Values"]]
     return {
         "Associations": [
@@ -84,3 +105,23 @@ def describe_data_repository_associations(world: World, params: Json) -> Json:
             if (not wanted or one.physical_id in wanted) and (not systems or one.properties["FileSystemId"] in systems)
         ]
     }
+
+
+def update_data_repository_association(world: World, params: Json) -> Json:
+    found = _link(world, params["AssociationId"])
+    changes = {key: value for key, value in params.items() if key in ("S3", "ImportedFileChunkSize")}
+    found.properties |= changes
+    return {"Association": _association(found)}
+
+
+def delete_data_repository_association(world: World, params: Json) -> Json:
+    found = _link(world, params["AssociationId"])
+    world.remove(Type.DATA_REPOSITORY, found.physical_id)
+    return {"AssociationId": found.physical_id, "Lifecycle": "DELETING"}
+
+
+def _link(world: World, identifier: str) -> Resource:
+    found = world.find(Type.DATA_REPOSITORY, identifier)
+    if found is None:
+        raise ApiError("DataRepositoryAssociationNotFound", f"Association '{identifier}' does not exist.")
+    return found

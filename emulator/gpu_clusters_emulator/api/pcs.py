@@ -92,17 +92,65 @@ def list_compute_node_groups(world: World, params: Json) -> Json:
 
 
 def update_compute_node_group(world: World, params: Json) -> Json:
-    """Change sizes; the rest belongs to the template here."""
+    """Change sizes at once, and some of the rest for nodes that start later; images belong to the template here."""
     found = _group(world, params)
-    others = params.keys() - {"clusterIdentifier", "computeNodeGroupIdentifier", "scalingConfiguration", "clientToken"}
+    changes = {key[:1].upper() + key[1:]: value for key, value in params.items() if key in _CHANGED_BY_CALL}
+    named = {"clusterIdentifier", "computeNodeGroupIdentifier", "scalingConfiguration", "clientToken"}
+    others = params.keys() - named - set(_CHANGED_BY_CALL)
     if others:
-        raise ApiError("NotEmulated", f"only sizes are changed by a call here, not {', '.join(sorted(others))}")
+        raise ApiError("NotEmulated", f"no call changes this here: {', '.join(sorted(others))}")
+    if "customLaunchTemplate" in params:
+        given = params["customLaunchTemplate"]
+        changes["CustomLaunchTemplate"] = {"TemplateId": given["id"], "Version": given["version"]}
+    if "slurmConfiguration" in params:
+        changes["SlurmConfiguration"] = _slurm_properties(found, params)
+    found.properties |= changes
     sizes = params.get("scalingConfiguration")
     if sizes is not None:
         given = {key[:1].upper() + key[1:]: value for key, value in sizes.items()}
         _accept(world, found, {**found.properties, "ScalingConfiguration": given})
         pcs.update_sizes(world, found, given)
     return {"computeNodeGroup": _group_document(world, found)}
+
+
+#: Members of UpdateComputeNodeGroup that are spelled as properties apart from the first letter, and two more.
+_CHANGED_BY_CALL = (
+    "customLaunchTemplate",
+    "iamInstanceProfileArn",
+    "purchaseOption",
+    "slurmConfiguration",
+    "subnetIds",
+)
+
+
+def _slurm_properties(found: Resource, params: Json) -> Json:
+    """Settings of Slurm as properties: those of the call over those that are there."""
+    given = params["slurmConfiguration"]
+    changed = {
+        key[:1].upper() + key[1:]: [{name[:1].upper() + name[1:]: text for name, text in one.items()} for one in value]
+        if isinstance(value, list)
+        else value
+        for key, value in given.items()
+    }
+    return {**found.properties.get("SlurmConfiguration", {}), **changed}
+
+
+def update_cluster(world: World, params: Json) -> Json:
+    """Change the settings of Slurm's controller."""
+    found = _cluster(world, params)
+    found.properties["SlurmConfiguration"] = _slurm_properties(found, params)
+    return get_cluster(world, {"clusterIdentifier": found.attributes["Id"]})
+
+
+def update_queue(world: World, params: Json) -> Json:
+    """Change the node groups of a queue."""
+    found = _part(world, params, Type.PCS_QUEUE, "queueIdentifier", "queue")
+    groups = params.get("computeNodeGroupConfigurations")
+    if groups is not None:
+        found.properties["ComputeNodeGroupConfigurations"] = [
+            {"ComputeNodeGroupId": one["computeNodeGroupId"]} for one in groups
+        ]
+    return get_queue(world, params)
 
 
 def _accept(world: World, found: Resource, properties: Json) -> None:

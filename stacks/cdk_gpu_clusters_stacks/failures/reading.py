@@ -193,7 +193,7 @@ class _Reader:
 
     def read_stacks(self) -> None:
         """The events of each stack, and the failures of its groups, logs and file systems."""
-        about = {stack.name: self._about(stack.kind, stack.of) for stack in self._cluster.plan.stacks}
+        about = {stack.name: self._cluster.about(stack.kind, stack.of) for stack in self._cluster.plan.stacks}
         asked = [
             (name, call, self._account.start(call, StackName=name))
             for name in about
@@ -211,14 +211,6 @@ class _Reader:
             if answer is not None:
                 self._keep(call, where, answer)
                 self._read_groups(where, _groups_of(answer))
-
-    def _about(self, kind: str, of: str) -> str:
-        """The key of the cluster file that a stack is made for, otherwise what it holds."""
-        if kind == "data":
-            return f"data.{of}"
-        if kind in ("capacity", "fleet", "inference"):
-            return next((key for key in self._cluster.fleets if key.endswith(f".{of}")), of)
-        return " ".join(filter(None, (kind, of)))
 
     def _start(self, resources: Answer) -> Iterator[tuple[Call, Future[Answer]]]:
         for resource in resources.get("StackResourceSummaries", ()):

@@ -186,6 +186,14 @@ class Cluster:
                     found[f"{where}.load_balancer.clients.{index}"] = client
         return found
 
+    def about(self, kind: str, of: str) -> str:
+        """The key of the cluster file that a planned stack is made for, otherwise what it holds."""
+        if kind == "data":
+            return f"data.{of}"
+        if kind in ("capacity", "fleet", "inference"):
+            return next((key for key in self.fleets if key.endswith(f".{of}")), of)
+        return " ".join(filter(None, (kind, of)))
+
     def owns(self, resource: Mapping[str, Any]) -> bool:
         """Whether a resource of the account is of this cluster, by its tag; what it uses is already counted then."""
         tags = resource.get("Tags") or resource.get("TagSet") or ()

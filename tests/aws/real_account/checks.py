@@ -9,6 +9,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue.images import image_parameters
 from cdk_gpu_clusters.catalogue.prices import Market
 from cdk_gpu_clusters_stacks.cost import read_account as read_costs
+from cdk_gpu_clusters_stacks.doctor import examine
 from cdk_gpu_clusters_stacks.failures import read_account
 from cdk_gpu_clusters_stacks.offers import CapacityRequest, search_market
 from cdk_gpu_clusters_stacks.preflight import Account as PreflightAccount
@@ -62,6 +63,17 @@ def cost_gets_answers(run: Run) -> None:
     assert live.cannot_tell or live.per_hour is not None, (
         "a cluster that was never deployed costs nothing, which is known"
     )
+
+
+@READ.check("docs/doctor.md", minutes=5)
+def doctor_gets_answers(run: Run) -> None:
+    """Calls of `gpu-clusters doctor` that no stack is needed for are answered: the stacks that are missing."""
+    spec = load_cluster(run.write())
+    with PreflightAccount(lambda service, _: run.client(service), region=run.account.region) as account:
+        found = examine(spec, account)
+    unread = {f"{one.call}: {one.cause}" for one in found.unread if not one.permission and run.account.is_real}
+    assert not unread, "; ".join(sorted(unread))
+    assert found.absent, "stacks of a cluster that was never deployed are not reported as missing"
 
 
 @READ.check("docs/command-line.md", minutes=5)

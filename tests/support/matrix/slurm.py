@@ -30,5 +30,7 @@ class Slurm:
     def fabric_of(self, instance_type: str) -> EfaSecurityGroup:
         """The fabric of the nodes of a type: not all types can talk to each other."""
         if instance_type not in self._fabrics:
-            self._fabrics[instance_type] = EfaSecurityGroup(self._stack, f"SlurmFabric{len(self._fabrics)}", vpc=self._vpc)
+            self._fabrics[instance_type] = EfaSecurityGroup(
+                self._stack, f"SlurmFabric{len(self._fabrics)}", vpc=self._vpc
+            )
         return self._fabrics[instance_type]

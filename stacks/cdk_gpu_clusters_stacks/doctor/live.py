@@ -1,0 +1,286 @@
+"""Read an account for the stacks of a cluster file and what they made. All calls only read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdk_gpu_clusters_stacks.failures.calls import STACK_RESOURCES
+from cdk_gpu_clusters_stacks.failures.reading import Unread
+from cdk_gpu_clusters_stacks.preflight.account import Account, Answer
+from cdk_gpu_clusters_stacks.preflight.call import (
+    CALLER,
+    SECURITY_GROUP_RULES,
+    STACKS,
+    Absent,
+    Call,
+    NoAnswer,
+    define_call,
+)
+from cdk_gpu_clusters_stacks.preflight.check import policy_of
+from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
+from cdk_gpu_clusters_stacks.preflight.run import caller_of
+from cdk_gpu_clusters_stacks.spec import ClusterSpec
+
+from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, RULE_TYPES, SECURITY_GROUP, TEMPLATES, Json, described
+from .planned import Resolver, Stack, Unknown
+
+TEMPLATE = define_call("cloudformation", "get_template")
+_ALWAYS = (CALLER, STACKS, TEMPLATE, STACK_RESOURCES, SECURITY_GROUP_RULES, HOOKS)
+#: What an answer in an unknown form raises while it is read.
+_ODD_ANSWER = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+_GROUP, _LAUNCH_TEMPLATE = "AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"
+#: Types with a launch template, and the members that name it and its version.
+_USERS: Mapping[str, tuple[str, str, str]] = {
+    _GROUP: ("LaunchTemplate", "LaunchTemplateId", "Version"),
+    "AWS::EKS::Nodegroup": ("launchTemplate", "id", "version"),
+    "AWS::PCS::ComputeNodeGroup": ("customLaunchTemplate", "id", "version"),
+}
+_RULES = (SECURITY_GROUP, *(f"AWS::EC2::{name}" for name in RULE_TYPES))
+
+
+def policy_to_examine(spec: ClusterSpec) -> dict[str, Any]:
+    """The smallest IAM policy with which everything about a cluster file is read. All actions only read."""
+    plan = Cluster.of(spec).plan
+    services = {"eks": plan.kubernetes, "pcs": plan.slurm}
+    calls = (kind.call for kind in KINDS if services.get(kind.call.service, True))
+    return policy_of((*_ALWAYS, *calls), "GpuClustersDoctor")
+
+
+@dataclass(slots=True, kw_only=True)
+class Live:
+    """What an account has of a cluster.
+
+    Attributes:
+        account: The account.
+        stacks: Deployed stacks by name.
+        absent: Stacks that are not deployed.
+        resources: Described properties by stack and logical id; None for a resource that is gone.
+        documents: The descriptions themselves, for what no property has.
+        latest: Content of the latest version of launch templates, where it is not the one in use.
+        old_nodes: Contents of the versions that nodes run, by the Auto Scaling group, each with its nodes.
+        rules: Described rules by security group.
+        unread: What could not be read.
+    """
+
+    account: str
+    stacks: dict[str, Stack] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+    resources: dict[tuple[str, str], Json | None] = field(default_factory=dict)
+    documents: dict[tuple[str, str], Json] = field(default_factory=dict)
+    latest: dict[tuple[str, str], tuple[str, Json]] = field(default_factory=dict)
+    old_nodes: list[tuple[tuple[str, str], str, str, Json, int]] = field(default_factory=list)
+    rules: dict[str, list[Json]] = field(default_factory=dict)
+    unread: list[Unread] = field(default_factory=list)
+
+
+def read_live(spec: ClusterSpec, account: Account) -> Live:
+    """Read the stacks of a cluster file, and every resource in them that is compared.
+
+    Raises:
+        Unusable: If the credentials cannot be used.
+    """
+    cluster = Cluster.of(spec)
+    account_id, _ = caller_of(account)
+    live = Live(account=account_id)
+    reader = _Reader(cluster, account, live)
+    reader.read_stacks()
+    reader.read_resources()
+    reader.read_launch_templates()
+    reader.read_rules()
+    return live
+
+
+class _Reader:
+    """Asks, and keeps answers and what has none."""
+
+    def __init__(self, cluster: Cluster, account: Account, live: Live) -> None:
+        self._cluster, self._account, self._live = cluster, account, live
+
+    def read_stacks(self) -> None:
+        calls = (STACKS, TEMPLATE, STACK_RESOURCES)
+        asked = [
+            (stack, [self._account.start(call, StackName=stack.name) for call in calls])
+            for stack in self._cluster.plan.stacks
+        ]
+        for planned, futures in asked:
+            name, about = planned.name, self._cluster.about(planned.kind, planned.of)
+            try:
+                answers = [future.result() for future in futures]
+                self._live.stacks[name] = _stack(name, about, *answers)
+            except Absent:
+                self._live.absent.append(name)
+            except NoAnswer as none:
+                self._miss("cloudformation", about, none)
+            except _ODD_ANSWER as fault:
+                self._miss_odd("cloudformation", about, fault)
+
+    def read_resources(self) -> None:
+        waiting = [
+            (stack, logical_id, kind, self._account.start(kind.call, **kind.parameters(physical_id)))
+            for stack in self._live.stacks.values()
+            for logical_id, resource in stack.resources(*BY_TYPE)
+            if (kind := BY_TYPE[resource["Type"]]).type != _LAUNCH_TEMPLATE
+            and (physical_id := stack.physical_ids[logical_id])
+        ]
+        for stack, logical_id, kind, future in waiting:
+            key = (stack.name, logical_id)
+            with self._reading(kind.call, stack.about, key):
+                document = described(kind, future.result())
+                self._live.resources[key] = None if document is None else kind.properties(document)
+                if document is not None:
+                    self._live.documents[key] = document
+                    if kind.type == "AWS::EKS::Cluster":
+                        group = document.get("resourcesVpcConfig", {}).get("clusterSecurityGroupId")
+                        stack.attributes |= {(logical_id, "ClusterSecurityGroupId"): group} if group else {}
+                    if kind.type == _GROUP:
+                        self._add_hooks(key, stack.physical_ids[logical_id])
+
+    def _add_hooks(self, key: tuple[str, str], group: str) -> None:
+        """The lifecycle hooks of a group, as its property has them."""
+        answer = self._ask(HOOKS, self._live.stacks[key[0]].about, AutoScalingGroupName=group)
+        properties = self._live.resources[key]
+        if answer is not None and isinstance(properties, dict):
+            properties["LifecycleHookSpecificationList"] = [
+                {name: hook[name] for name in HOOK_MEMBERS if name in hook} for hook in answer["LifecycleHooks"]
+            ]
+
+    def read_launch_templates(self) -> None:
+        """The version of each launch template that is in use, the latest one, and those that nodes still run."""
+        users = dict(self._users())
+        for stack in self._live.stacks.values():
+            for logical_id, _ in stack.resources(_LAUNCH_TEMPLATE):
+                template, key = stack.physical_ids[logical_id], (stack.name, logical_id)
+                user, used = users.get(template, (None, "$Latest"))
+                self._read_template(key, template, used)
+                if user is not None and self._live.resources.get(key):
+                    self._read_other_versions(key, template, used, user)
+
+    def _users(self) -> Iterator[tuple[str, tuple[tuple[str, str], str]]]:
+        for key, document in self._live.documents.items():
+            kind = self._live.stacks[key[0]].template["Resources"][key[1]]["Type"]
+            if kind in _USERS:
+                member, name, version = _USERS[kind]
+                named = document.get(member) or {}
+                if named.get(name):
+                    yield named[name], (key, str(named.get(version) or "$Default"))
+
+    def _read_template(self, key: tuple[str, str], template: str, version: str) -> None:
+        kind = BY_TYPE[_LAUNCH_TEMPLATE]
+        with self._reading(TEMPLATES, self._live.stacks[key[0]].about, key):
+            answer = self._account.ask(TEMPLATES, LaunchTemplateId=template, Versions=[version])
+            document = described(kind, answer)
+            self._live.resources[key] = None if document is None else kind.properties(document)
+            self._live.documents[key] = document or {}
+
+    def _read_other_versions(self, key: tuple[str, str], template: str, used: str, user: tuple[str, str]) -> None:
+        about = self._live.stacks[key[0]].about
+        instances = self._live.documents[user].get("Instances") or []
+        run = [str((one.get("LaunchTemplate") or {}).get("Version", "")) for one in instances]
+        mine = [(one.get("LaunchTemplate") or {}).get("LaunchTemplateId") for one in instances]
+        versions = {version for version, owner in zip(run, mine, strict=True) if owner == template and version}
+        for version in ("$Latest", *sorted(versions - {used})):
+            answer = self._ask(TEMPLATES, about, LaunchTemplateId=template, Versions=[version])
+            document = None if answer is None else described(BY_TYPE[_LAUNCH_TEMPLATE], answer)
+            if document is None:
+                continue
+            content, number = BY_TYPE[_LAUNCH_TEMPLATE].properties(document), str(document.get("VersionNumber"))
+            if version != "$Latest":
+                self._live.old_nodes.append((user, key[1], number, content, run.count(version)))
+            elif number != str(self._live.documents[key].get("VersionNumber")):
+                self._live.latest[key] = (number, content)
+
+    def read_rules(self) -> None:
+        """The rules of every security group that a stack makes, or adds a rule to."""
+        for stack in self._live.stacks.values():
+            resolver = Resolver(stack, self._live.stacks, region=self._account.region, account=self._live.account)
+            for logical_id, resource in stack.resources(*_RULES):
+                group = stack.physical_ids[logical_id]
+                if resource["Type"] != _RULES[0]:
+                    try:
+                        group = str(resolver.value(resource["Properties"]["GroupId"]))
+                    except Unknown:
+                        continue
+                if group not in self._live.rules:
+                    filters = [{"Name": "group-id", "Values": [group]}]
+                    answer = self._ask(SECURITY_GROUP_RULES, stack.about, Filters=filters)
+                    if answer is not None:
+                        self._live.rules[group] = list(answer.get("SecurityGroupRules", ()))
+
+    def _ask(self, call: Call, about: str, **parameters: Any) -> Answer | None:
+        future: Future[Answer] = self._account.start(call, **parameters)
+        try:
+            return future.result()
+        except Absent:
+            return None
+        except NoAnswer as none:
+            self._miss(call.name, about, none)
+            return None
+
+    def _reading(self, call: Call, about: str, key: tuple[str, str]) -> _Reading:
+        return _Reading(self, call, about, key)
+
+    def _miss(self, call: str, about: str, none: NoAnswer) -> None:
+        name = none.permission or call
+        missed = Unread(call=name, about=about, cause=none.cause, fix=none.fix, permission=none.permission)
+        if missed not in self._live.unread:
+            self._live.unread.append(missed)
+
+    def _miss_odd(self, call: str, about: str, fault: Exception) -> None:
+        cause = f"AWS answered in a form that is unknown here ({type(fault).__name__}: {fault})"
+        self._live.unread.append(Unread(call=call, about=about, cause=cause))
+
+
+class _Reading:
+    """What happens to a resource whose call has no answer: gone, or among what is unread."""
+
+    def __init__(self, reader: _Reader, call: Call, about: str, key: tuple[str, str]) -> None:
+        self._reader, self._call, self._about, self._key = reader, call, about, key
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if isinstance(error, Absent):
+            self._reader._live.resources[self._key] = None
+        elif isinstance(error, NoAnswer):
+            self._reader._miss(self._call.name, self._about, error)
+        elif isinstance(error, _ODD_ANSWER):
+            self._reader._live.resources.pop(self._key, None)
+            self._reader._miss_odd(self._call.name, self._about, error)
+        else:
+            return False
+        return True
+
+
+def _stack(name: str, about: str, stacks: Answer, template: Answer, resources: Answer) -> Stack:
+    found = stacks["Stacks"][0]
+    return Stack(
+        name=name,
+        about=about,
+        template=_template(template["TemplateBody"]),
+        parameters={
+            one["ParameterKey"]: one.get("ResolvedValue") or one.get("ParameterValue", "")
+            for one in found.get("Parameters", ())
+            if one.get("ParameterValue") != "****"  # CloudFormation API reference, Parameter: NoEcho
+        },
+        outputs={one["OutputKey"]: one["OutputValue"] for one in found.get("Outputs", ())},
+        physical_ids={
+            one["LogicalResourceId"]: one["PhysicalResourceId"]
+            for one in resources.get("StackResourceSummaries", ())
+            if one.get("PhysicalResourceId") and not one.get("ResourceStatus", "").startswith("DELETE_")
+        },
+    )
+
+
+def _template(body: Any) -> Json:
+    """A template as botocore answers it: parsed where it is JSON, otherwise a text of YAML."""
+    if isinstance(body, Mapping):
+        return body
+    from cdk_gpu_clusters.template_rules.template import read_text
+
+    read: Json = read_text(str(body)).data
+    return read
