@@ -97,7 +97,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         evidence_uri=node.evidence_uri,
         orchestrator=profile.agent,
         slurm_bin=None if node.slurm_version is None else _PCS_SLURM.format(version=node.slurm_version),
-        scales=profile.joins_slurm and not plan.keeps_size,
+        scales=profile.joins_slurm and plan.request.minimum == 0 and not plan.keeps_size,
         inspection_seconds=node.inspection_seconds,
         replacements_per_hour=_REPLACEMENTS_PER_HOUR if profile.has_node_group else 0,
         watch=node.watch,

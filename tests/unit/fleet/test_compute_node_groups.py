@@ -67,6 +67,8 @@ def test_every_kind_of_capacity_is_a_purchase_option_that_pcs_has() -> None:
         ({}, False),
         ({"minimum": 0, "maximum": 8}, True),
         ({"minimum": 0, "maximum": 8, "terms": CapacityTerms(kind=CapacityKind.SPOT)}, True),
+        # Of user data alone, the group is not known.
+        ({"minimum": None}, False),
         # The group is static while the block runs, and nobody may take a name when it ends.
         ({"minimum": 0, "maximum": 8, "terms": BLOCK}, False),
         ({"minimum": 0, "maximum": 8, "profile": EC2}, False),
