@@ -92,7 +92,7 @@ MIME-Version: 1.0
 Content-Type: text/x-shellscript
 
 #!/bin/sh
-# {"x" * 12_000}
+# {"x" * 14_000}
 --part--
 """
 
