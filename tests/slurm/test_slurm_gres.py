@@ -44,7 +44,9 @@ def cluster(box: Box) -> Iterator[Cluster]:
         **dict.fromkeys(EQUAL, f"{size} Gres={SLICES.node_gres}"),
         **dict.fromkeys(MIXED, f"{size} Gres={KINDS.node_gres}"),
     }
-    layers = {name: ("nn-1", f"nn-{2 + index // 8}", f"nn-{4 + index // 4}") for index, name in enumerate(nodes)}
+    layers: dict[str, tuple[str, ...]] = {
+        name: ("nn-1", f"nn-{2 + index // 8}", f"nn-{4 + index // 4}") for index, name in enumerate(nodes)
+    }
     layers["gpu-16"] = layers["gpu-16"][:2]  # a type with fewer layers
     gres = SLICES.conf_text("gpu-[1-8]") + KINDS.conf_text("gpu-[9-16]")
     with Cluster(
