@@ -19,6 +19,7 @@ from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
 
 from . import complete, output
+from .account import Profile
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _Regions = Annotated[
 _UTC = "in UTC where no offset is written"
 _Start = Annotated[datetime | None, typer.Option("--starts-after", help=f"Earliest start of a block, {_UTC}.")]
 _End = Annotated[datetime | None, typer.Option("--ends-before", help=f"Latest end of a block, {_UTC}.")]
-_Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
 
 @app.command(epilog=examples(f"gpu-clusters capacity search {_SEARCH}"))
@@ -58,7 +58,7 @@ def search(
     regions: _Regions = None,
     starts_after: _Start = None,
     ends_before: _End = None,
-    profile: _Profile = None,
+    profile: Profile = None,
     as_json: output.Json = False,
 ) -> None:
     """Show Capacity Blocks, on-demand zones and spot prices of many Regions side by side."""
@@ -84,7 +84,7 @@ def watch(
         str | None, typer.Option(metavar="PRICE", help="Wait for a block that costs at most so many USD.")
     ] = None,
     hours: Annotated[float, typer.Option(min=0, max=24 * 365, help="Give up after so many hours.")] = 24,
-    profile: _Profile = None,
+    profile: Profile = None,
     as_json: output.Json = False,
 ) -> None:
     """Ask again and again, at longer and longer intervals, until a Capacity Block is on offer."""
@@ -127,7 +127,7 @@ def buy(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needs --max-price.")] = False,
     max_price: Annotated[str | None, typer.Option(metavar="PRICE", help="Buy nothing that costs more, in USD.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name tag of the reservation.")] = None,
-    profile: _Profile = None,
+    profile: Profile = None,
 ) -> None:
     """Buy a Capacity Block, after its price was typed once more. No deployment ever does this."""
     from cdk_gpu_clusters_stacks.offers import blocks_in, cluster_file_lines, faults_of_offer, faults_of_purchase

@@ -13,6 +13,7 @@ import typer
 from cdk_gpu_clusters_stacks import terminal
 
 from . import output
+from .account import Profile, account_of
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -70,9 +71,7 @@ def cost(
     bill: Annotated[
         bool, typer.Option("--bill", help="With --live: also ask Cost Explorer, which bills 0.01 USD a request.")
     ] = False,
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's.")
-    ] = None,
+    profile: Profile = None,
     print_policy: Annotated[
         bool, typer.Option("--print-policy", help="With --live: print the IAM policy that it needs, and ask nothing.")
     ] = False,
@@ -140,16 +139,9 @@ def _live(spec: ClusterSpec, profile: str | None, *, bill: bool, print_policy: b
 
 def _ask(spec: ClusterSpec, profile: str | None, *, bill: bool) -> Live:
     from cdk_gpu_clusters_stacks.cost import read_account
-    from cdk_gpu_clusters_stacks.preflight import Account, Unusable, boto3_clients
 
-    try:
-        with (
-            terminal.steps(f"asking {spec.region}"),
-            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
-        ):
-            return read_account(spec, account, now=_now(), bill=bill)
-    except Unusable as fault:
-        output.refuse(f"cost: {fault}")
+    with account_of(spec, profile, command="cost") as account, terminal.steps(f"asking {spec.region}"):
+        return read_account(spec, account, now=_now(), bill=bill)
 
 
 # Jobs and tokens of a period.
@@ -187,12 +179,7 @@ def _accounting(file: Path) -> Accounting:
     from cdk_gpu_clusters_stacks.cost import NoAccounting, read_accounting
 
     try:
-        content = output.standard_input() if str(file) == output.STREAM else file.read_bytes()
-        return read_accounting(content.decode("utf-8"))
-    except OSError as fault:
-        output.refuse(f"cannot read {file}: {fault.strerror}")
-    except UnicodeDecodeError:
-        output.refuse(f"{file} is no text in UTF-8")
+        return read_accounting(output.read_text(file))
     except NoAccounting as wrong:
         _refuse_all(str(file), wrong.faults)
 

@@ -9,6 +9,7 @@ import typer
 from cdk_gpu_clusters_stacks import terminal
 
 from . import output
+from .account import Profile, account_of
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ app = new_app()
 )
 def doctor(
     file: output.ClusterFile,
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's.")
-    ] = None,
+    profile: Profile = None,
     print_policy: Annotated[
         bool, typer.Option("--print-policy", help="Print the IAM policy that the reading needs, and ask nothing.")
     ] = False,
@@ -54,13 +53,6 @@ def doctor(
 
 def _ask(spec: ClusterSpec, profile: str | None) -> Diagnosis:
     from cdk_gpu_clusters_stacks.doctor import examine
-    from cdk_gpu_clusters_stacks.preflight import Account, Unusable, boto3_clients
 
-    try:
-        with (
-            terminal.steps(f"asking {spec.region}"),
-            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
-        ):
-            return examine(spec, account)
-    except Unusable as fault:
-        output.refuse(f"doctor: {fault}")
+    with account_of(spec, profile, command="doctor") as account, terminal.steps(f"asking {spec.region}"):
+        return examine(spec, account)

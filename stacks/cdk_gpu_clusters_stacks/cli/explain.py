@@ -14,6 +14,7 @@ import typer
 from cdk_gpu_clusters_stacks import terminal
 
 from . import complete, files, output
+from .account import Profile, account_of
 from .group import examples, new_app
 from .rule_index import rule_index
 
@@ -58,9 +59,7 @@ def explain(
     hours: Annotated[
         float, typer.Option(min=1, max=_MOST_HOURS, help="How many hours to look back in an account.")
     ] = _WEEK_HOURS,
-    profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's.")
-    ] = None,
+    profile: Profile = None,
     print_policy: Annotated[
         bool, typer.Option("--print-policy", help="Print the IAM policy that the reading needs, and ask nothing.")
     ] = False,
@@ -121,28 +120,16 @@ def _explain_cluster(
 
 def _ask(spec: ClusterSpec, profile: str | None, hours: float) -> Reading:
     from cdk_gpu_clusters_stacks.failures import read_account
-    from cdk_gpu_clusters_stacks.preflight import Account, Unusable, boto3_clients
 
-    try:
-        with (
-            terminal.steps(f"asking {spec.region}"),
-            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
-        ):
-            return read_account(spec, account, now=datetime.now(UTC), hours=hours)
-    except Unusable as fault:
-        output.refuse(f"explain: {fault}")
+    with account_of(spec, profile, command="explain") as account, terminal.steps(f"asking {spec.region}"):
+        return read_account(spec, account, now=datetime.now(UTC), hours=hours)
 
 
 def _saved(file: Path) -> Reading:
     from cdk_gpu_clusters_stacks.failures import NothingKnown, read_saved
 
     try:
-        content = output.standard_input() if str(file) == output.STREAM else file.read_bytes()
-        return read_saved(content.decode("utf-8"))
-    except OSError as fault:
-        output.refuse(f"cannot read {file}: {fault.strerror}")
-    except UnicodeDecodeError:
-        output.refuse(f"{file} is no text in UTF-8")
+        return read_saved(output.read_text(file))
     except NothingKnown as fault:
         output.refuse(f"explain: {file} is nothing that failures are read from: {fault}")
 

@@ -13,6 +13,7 @@ import typer
 from cdk_gpu_clusters_stacks import terminal
 
 from . import complete, output
+from .account import Profile
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ Region = Annotated[
     str | None,
     typer.Option("--region", help="Region. Default: that of the AWS configuration.", autocompletion=complete.regions),
 ]
-Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
 
 @app.command("list", epilog=examples("gpu-clusters jobs list trainers"))

@@ -186,6 +186,16 @@ def reading_of(path: Path, *, deployed: ClusterSpec | None = None) -> Reading:
     return read_cluster(path, deployed=deployed)
 
 
+def read_text(file: Path) -> str:
+    """The text of a file, or of standard input for `-`. Leaves with 2 if there is none."""
+    try:
+        return (standard_input() if str(file) == STREAM else file.read_bytes()).decode("utf-8")
+    except OSError as fault:
+        refuse(f"cannot read {file}: {fault.strerror}")
+    except UnicodeDecodeError:
+        refuse(f"{file} is no text in UTF-8")
+
+
 def standard_input() -> bytes:
     """All of standard input."""
     return b"" if sys.stdin is None else sys.stdin.buffer.read()

@@ -10,6 +10,7 @@ import typer
 from cdk_gpu_clusters_stacks import terminal
 
 from . import complete, output
+from .account import Profile, account_of
 from .group import examples, new_app
 
 if TYPE_CHECKING:
@@ -30,10 +31,7 @@ app = new_app()
 )
 def preflight(
     file: output.ClusterFile,
-    profile: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's."),
-    ] = None,
+    profile: Profile = None,
     region: Annotated[
         str | None,
         typer.Option(
@@ -64,16 +62,13 @@ def preflight(
 
 
 def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
-    from cdk_gpu_clusters_stacks.preflight import Account, Unusable, boto3_clients, run_preflight
+    from cdk_gpu_clusters_stacks.preflight import run_preflight
 
-    try:
-        with (
-            terminal.progress(f"asking {spec.region}") as on_done,
-            Account(boto3_clients(profile, region=spec.region), region=spec.region) as account,
-        ):
-            return run_preflight(spec, account, now=datetime.now(UTC), on_done=on_done)
-    except Unusable as fault:
-        output.refuse(f"preflight: {fault}")
+    with (
+        account_of(spec, profile, command="preflight") as account,
+        terminal.progress(f"asking {spec.region}") as on_done,
+    ):
+        return run_preflight(spec, account, now=datetime.now(UTC), on_done=on_done)
 
 
 def _print(found: Preflight) -> None:

@@ -21,8 +21,9 @@ from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
 
 from . import output
+from .account import Profile
 from .group import examples, new_app
-from .jobs import Fleet, Profile, Region, connected, watch
+from .jobs import Fleet, Region, connected, watch
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.jobs.fleet import JobFleet
