@@ -28,7 +28,7 @@ CAPACITY = define_rule(
     "GPU-PCS-061",
     "A PCS node group launches into one reservation or block, or a group of reservations, and Spot has no price limit",
     source=f'{_GUIDE}, "Using Amazon EC2 Capacity Blocks for ML with AWS PCS" (Limitations); botocore 1.44.5, pcs '
-    "service model: SpotOptions",
+    'service model: SpotOptions; EC2 user guide, "Create a Spot Instance request": No maximum price',
 )
 
 
@@ -243,7 +243,7 @@ def check_capacity_of_group(terms: CapacityTerms) -> Iterator[Finding]:
             cause="the Spot options of a node group have no price",
             got=f"at most {terms.max_price_usd_per_hour} USD an hour",
             allowed="Capacity.spot()",
-            fix="leave the price out: a Spot node never costs more than its on-demand price",
+            fix="leave the price out: EC2 then charges the Spot price, which never exceeds the On-Demand price",
             path="capacity",
         )
 

@@ -400,9 +400,12 @@ _KUBERNETES = (
     Row(
         Resource.CONTROL_PLANE,
         "AWS::EKS::Cluster",
-        updated="the cluster changes in place; EKS updates one minor version at a time, and cannot go back",
+        updated="the cluster changes in place; EKS updates one minor version at a time, and goes back by one only "
+        "within 7 days",
         nodes="nodes go on running",
-        source="Amazon EKS API, UpdateClusterVersion and UpdateClusterConfig; " + _SCHEMA.format("AWS::EKS::Cluster"),
+        source="Amazon EKS API, UpdateClusterVersion and UpdateClusterConfig; "
+        'Amazon EKS user guide, "Roll back a cluster to a previous Kubernetes version"; '
+        + _SCHEMA.format("AWS::EKS::Cluster"),
     ),
     Row(
         Resource.SYSTEM_NODES,

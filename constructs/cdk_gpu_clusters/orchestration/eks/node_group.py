@@ -307,7 +307,8 @@ class EksGpuNodeGroup(ServiceNodeGroup):
 
     @property
     def _instance_tags(self) -> Mapping[str, str]:
-        # Amazon EKS user guide, "Tag your Amazon EKS resources": EKS tags the instances of managed groups.
+        # EKS may tag an instance with these two keys as it launches it (AWS managed policy reference,
+        # AWSServiceRoleForAmazonEKSNodegroup, v11), and users see both on their nodes (eksctl-io/eksctl, issue 2607).
         return {
             "eks:nodegroup-name": self.node_group_name,
             "eks:cluster-name": self.cfn_nodegroup.attr_cluster_name,

@@ -346,7 +346,7 @@ class PcsNodeGroup(ServiceNodeGroup):
 
     @property
     def _instance_tags(self) -> Mapping[str, str]:
-        # AWS PCS user guide, "Connect to a compute node group instance": PCS tags its instances.
+        # AWS PCS user guide, "Finding compute node group instances in AWS PCS": PCS tags its instances.
         return {"aws:pcs:compute-node-group-id": self.node_group_id}
 
     def _plan(
