@@ -133,7 +133,8 @@ def test_many_files_neither_slow_the_node_down_nor_hide_a_job(folder: Path, star
     assert time.monotonic() - begin < 2
     before = len(list(folder.iterdir()))
     jobs.remove_ended()
-    assert before - len(list(folder.iterdir())) == 1_000
+    # A thousand are looked at, in the order of the file system: the job that runs may be one of them.
+    assert before - len(list(folder.iterdir())) in (999, 1_000)
     assert pids() == [child.pid]
 
 
