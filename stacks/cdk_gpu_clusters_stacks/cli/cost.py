@@ -164,7 +164,7 @@ def _period(
     *,
     as_json: bool,
 ) -> None:
-    from cdk_gpu_clusters_stacks.cost import NoBill, bill_jobs
+    from cdk_gpu_clusters_stacks.cost import NoAccounting, bill_jobs
     from cdk_gpu_clusters_stacks.cost.text import bill_text
 
     if since is None:
@@ -175,7 +175,7 @@ def _period(
         output.refuse("cost: the period ends before it starts; check --from and --to")
     try:
         found = bill_jobs(spec, accounting, given, start, end)
-    except NoBill as wrong:
+    except NoAccounting as wrong:
         _refuse_all("cost", wrong.faults)
     if as_json:
         output.write_document(output.as_json(found))

@@ -29,7 +29,7 @@ from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fle
 
 from .forecast import PURCHASES
 from .money import SECONDS_PER_HOUR, cents, price_of_seconds, split
-from .slurm import Accounting, Run
+from .slurm import Accounting, NoAccounting, Run
 
 _SCALES = "the fleet scales: give the hours of its nodes with --node-hours"
 _RANGE = "its list price is a range: give its price with --usd-per-node-hour"
@@ -37,18 +37,6 @@ _RANGE = "its list price is a range: give its price with --usd-per-node-hour"
 _NO_GPUS = "no job has gres/gpu in AllocTRES, so its GPUs are unknown; set AccountingStorageTRES to gres/gpu in Slurm"
 _PROFILE = re.compile(r"\d+g\.\d+gb(?:[+-][\w.]+)?$")
 _MILLION = 1_000_000
-
-
-class NoBill(Exception):
-    """Jobs, a fleet or a period that do not fit each other.
-
-    Attributes:
-        faults: What is wrong, a sentence each.
-    """
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,15 +159,15 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
         until: End of the period. A job that runs on counts up to here.
 
     Raises:
-        NoBill: If the jobs do not fit the fleets, with all faults.
+        NoAccounting: If the jobs do not fit the fleets, with all faults.
     """
     views = {view.name: view for view in planned_fleets(spec)}
     faults = [f"{name} is no fleet of the file: {', '.join(views)}" for name in _named(given) if name not in views]
     if faults:
-        raise NoBill(faults)
+        raise NoAccounting(faults)
     runs = () if accounting is None else accounting.runs
     if runs and not any(run.gpus for run in runs):
-        raise NoBill([_NO_GPUS])
+        raise NoAccounting([_NO_GPUS])
     by_fleet = _by_fleet(runs, views, given, since, until, faults)
     wanted = [
         name
@@ -190,10 +178,10 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
     for name in wanted:
         try:
             fleets.append(_bill(views[name], by_fleet.get(name, {}), runs, given, spec.region, since, until))
-        except NoBill as wrong:
+        except NoAccounting as wrong:
             faults += wrong.faults
     if faults:
-        raise NoBill(faults)
+        raise NoAccounting(faults)
     known = [fleet.paid for fleet in fleets if fleet.paid is not None]
     return Bill(
         cluster=spec.name,
@@ -329,7 +317,7 @@ def _bill(
 ) -> FleetBill:
     accelerator, unknown = view.plan.instance_type.accelerator, {}
     if held and (accelerator is None or accelerator.kind is not AcceleratorKind.GPU):
-        raise NoBill([f"nodes of {view.name} have no GPUs, by which jobs are billed"])
+        raise NoAccounting([f"nodes of {view.name} have no GPUs, by which jobs are billed"])
     rate, price, why = _price(view, given, region)
     if price is None:
         unknown["usd_per_node_hour"] = why
@@ -341,7 +329,7 @@ def _bill(
     allocated = sum(held.values())
     whole = None if seconds is None else seconds * gpus * parts
     if whole is not None and allocated > whole:
-        raise NoBill([_too_much(view.name, allocated, whole, parts)])
+        raise NoAccounting([_too_much(view.name, allocated, whole, parts)])
     paid = None if price is None or seconds is None else price_of_seconds(price, seconds)
     if paid is None:
         unknown["paid"] = "; ".join(unknown.values())

@@ -28,7 +28,7 @@ _MOST_NODES = 100_000
 
 
 class NoAccounting(Exception):
-    """A text that is not the output of `sacct --parsable2`.
+    """Accounting that is not the output of `sacct --parsable2`, or that does not fit the fleets of the cluster file.
 
     Attributes:
         faults: What is wrong, a sentence each.

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdk_gpu_clusters_stacks.cost import Bill, Given, NoBill, bill_jobs, read_accounting
+from cdk_gpu_clusters_stacks.cost import Bill, Given, NoAccounting, bill_jobs, read_accounting
 from cdk_gpu_clusters_stacks.cost.money import cents, price_of_seconds, split
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cost_month import CLUSTER, HEADING, IDLE, JOBS, NODES, NOVEMBER, PAID, SACCT
@@ -104,7 +104,7 @@ def test_a_job_without_gpus_costs_nothing_and_is_named() -> None:
 
 
 def test_accounting_that_has_no_gpus_at_all_is_refused() -> None:
-    with pytest.raises(NoBill, match="set AccountingStorageTRES to gres/gpu"):
+    with pytest.raises(NoAccounting, match="set AccountingStorageTRES to gres/gpu"):
         month(f"{HEADING}\n7|ana|nlp|COMPLETED|2026-11-02T00:00:00|60|cpu=8,node=1|t-1")
 
 
@@ -181,13 +181,13 @@ def test_a_million_tokens() -> None:
     ],
 )
 def test_jobs_that_do_not_fit_the_fleets(row: str, fault: str) -> None:
-    with pytest.raises(NoBill) as raised:
+    with pytest.raises(NoAccounting) as raised:
         month(f"{HEADING}\n7|a|b|COMPLETED|2026-11-02T00:00:00|360000|{row}")
     assert any(fault in one for one in raised.value.faults), raised.value.faults
 
 
 def test_a_fleet_that_is_not_in_the_file() -> None:
-    with pytest.raises(NoBill, match="trainer is no fleet of the file: trainers, slices"):
+    with pytest.raises(NoAccounting, match="trainer is no fleet of the file: trainers, slices"):
         month(given=of(tokens={"trainer": 5}))
 
 
