@@ -19,7 +19,7 @@ from fractions import Fraction
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.cost import Estimate
-from cdk_gpu_clusters.rules.gres import gres_counts
+from cdk_gpu_clusters.rules.gres import gpu_type, gres_counts, is_type_of_split_node
 from cdk_gpu_clusters.rules.mig import MigPlan
 from cdk_gpu_clusters_stacks.plan.rates import fleet_node_hour, paid_nodes, reserved_node_seconds
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
@@ -35,7 +35,6 @@ _SCALES = "the fleet scales: give the hours of its nodes with --node-hours"
 _RANGE = "its list price is a range: give its price with --usd-per-node-hour"
 # Slurm accounts GPUs only if a setting names them (slurm.conf(5), AccountingStorageTRES).
 _NO_GPUS = "no job has gres/gpu in AllocTRES, so its GPUs are unknown; set AccountingStorageTRES to gres/gpu in Slurm"
-_PROFILE = re.compile(r"\d+g\.\d+gb(?:[+-][\w.]+)?$")
 _MILLION = 1_000_000
 
 
@@ -289,18 +288,20 @@ def _slices(run: Run, view: PlannedFleet) -> int:
         typed = {types[0]: total}
     elif total is not None and sum(typed.values()) != total:
         raise ValueError(f"AllocTRES has types of only {sum(typed.values())} of {total} GPUs")
-    return sum(number * _slices_of_type(name, mig) for name, number in typed.items())
+    whole = gpu_type(view.plan.instance_type)
+    return sum(number * _slices_of_type(name, mig, whole) for name, number in typed.items())
 
 
-def _slices_of_type(name: str, mig: MigPlan) -> int:
-    """The memory slices of a type of Slurm: `3g.20gb`, `a100_3g.20gb`, or that of a GPU that is not split."""
-    found = _PROFILE.search(name)
+def _slices_of_type(text: str, mig: MigPlan, whole: str) -> int:
+    """The memory slices of a type of Slurm: `3g.20gb`, `a100_3g.20gb`, or that of a GPU that is not split.
+
+    All profiles of the GPU count, because the layout can be another one than at the time of the job.
+    """
+    sizes = {one.name: one.memory_slices for one in mig.gpu.profiles.values()} | {whole: mig.gpu.memory_slices}
+    found = next((size for name, size in sizes.items() if is_type_of_split_node(text, name)), None)
     if found is None:
-        return mig.gpu.memory_slices
-    profile = mig.gpu.profile(found[0])
-    if profile is None:
-        raise ValueError(f"an {mig.gpu.key} has no MIG profile {found[0]}")
-    return profile.memory_slices
+        raise ValueError(f"AllocTRES has the type {text}, which is neither {whole} nor a MIG profile of {mig.gpu.key}")
+    return found
 
 
 # The bill of a fleet.
@@ -324,7 +325,7 @@ def _bill(
     seconds = _node_seconds(view, given, since, until)
     if seconds is None:
         unknown["node_hours"] = _SCALES
-    gpus = 0 if accelerator is None else accelerator.count or accelerator.logical_count
+    gpus = sum(gres_counts(view.plan.instance_type, None).values()) if accelerator else 0
     parts = 1 if view.plan.mig is None else view.plan.mig.gpu.memory_slices
     allocated = sum(held.values())
     whole = None if seconds is None else seconds * gpus * parts

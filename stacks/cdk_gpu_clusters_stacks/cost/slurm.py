@@ -16,8 +16,12 @@ ValueT = TypeVar("ValueT")
 
 #: Columns that are read. `Elapsed` serves in place of `ElapsedRaw`.
 COLUMNS = ("JobID", "User", "Account", "Start", "ElapsedRaw", "AllocTRES", "NodeList")
-#: How to write the file: all jobs of all users, every run of a job, no steps, times in seconds since 1970.
-COMMAND = "SLURM_TIME_FORMAT=%s sacct --allusers --duplicates --allocations --parsable2 --format=" + ",".join(COLUMNS)
+#: How to write the file: all jobs of all users, every run of a job, no steps, times in seconds since 1970. Without
+#: --starttime sacct has only jobs since midnight (sacct(1), DEFAULT TIME WINDOW).
+COMMAND = (
+    "SLURM_TIME_FORMAT=%s sacct --allusers --duplicates --allocations --parsable2 --starttime=FROM --endtime=TO --format="
+    + ",".join(COLUMNS)
+)
 
 _ELAPSED = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d\d):(?P<minutes>\d\d):(?P<seconds>\d\d)")
 # What sacct prints for a job that has no nodes, or had none yet, and for a time that has not come.
@@ -25,6 +29,8 @@ _NO_NODES, _NO_TIME = ("", "None assigned", "None", "(null)"), ("", "Unknown", "
 _GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?")
 #: A host list names more nodes than this only if it is no host list.
 _MOST_NODES = 100_000
+#: A job holds more GPUs than this only in a file that is damaged.
+_MOST_GPUS = 10_000_000
 
 
 class NoAccounting(Exception):
@@ -194,8 +200,8 @@ def _gpus(text: str) -> dict[str, int]:
             raise ValueError("is no list of name=number")
         found = _GPU.fullmatch(name)
         if found is not None:
-            if not value.isdecimal():
-                raise ValueError("has a number of GPUs that is no whole number")
+            if not value.isdecimal() or int(value) > _MOST_GPUS:
+                raise ValueError(f"has a number of GPUs that is no whole number up to {_MOST_GPUS:,}")
             gpus[found["type"] or ""] = int(value)
     return gpus
 
