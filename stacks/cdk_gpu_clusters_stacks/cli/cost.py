@@ -225,9 +225,7 @@ def _given(
     return given
 
 
-def _by_fleet(
-    option: str, texts: Sequence[str], read: Callable[[str], ValueT], faults: list[str]
-) -> dict[str, ValueT]:
+def _by_fleet(option: str, texts: Sequence[str], read: Callable[[str], ValueT], faults: list[str]) -> dict[str, ValueT]:
     """The values of an option by fleet; a fault for each that cannot be used."""
     found: dict[str, ValueT] = {}
     for text in texts:

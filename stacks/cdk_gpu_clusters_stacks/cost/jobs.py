@@ -9,7 +9,7 @@ idle add up to what is paid, to the cent.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -88,7 +88,7 @@ class FleetBill:
         is_ceiling: Whether the price is the most that Spot nodes can cost.
         node_hours: Hours of its nodes that are paid for; None if they are unknown.
         paid: What is paid, in cents; None if the hours or the price are unknown.
-        jobs: Each job, the dearest first.
+        jobs: Each job, the one with the most GPU time first.
         users: The same by user.
         accounts: The same by account.
         allocated: All jobs together; None if the price is unknown.
@@ -162,6 +162,8 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
     """
     views = {view.name: view for view in planned_fleets(spec)}
     faults = [f"{name} is no fleet of the file: {', '.join(views)}" for name in _named(given) if name not in views]
+    named = Counter(node for nodes in given.nodes.values() for node in nodes)
+    faults += [f"--nodes names {node} {number} times" for node, number in named.items() if number > 1]
     if faults:
         raise NoAccounting(faults)
     runs = () if accounting is None else accounting.runs
@@ -423,7 +425,7 @@ def _shares(
 
 
 def _together(jobs: Iterable[Share], name_of: Callable[[Share], str]) -> Iterator[Share]:
-    """The shares of jobs by user or account, the dearest first."""
+    """The shares of jobs by user or account, the one with the most GPU time first."""
     groups: dict[str, list[Share]] = defaultdict(list)
     for job in jobs:
         groups[name_of(job)].append(job)

@@ -19,8 +19,8 @@ COLUMNS = ("JobID", "User", "Account", "Start", "ElapsedRaw", "AllocTRES", "Node
 #: How to write the file: all jobs of all users, every run of a job, no steps, times in seconds since 1970. Without
 #: --starttime sacct has only jobs since midnight (sacct(1), DEFAULT TIME WINDOW).
 COMMAND = (
-    "SLURM_TIME_FORMAT=%s sacct --allusers --duplicates --allocations --parsable2 --starttime=FROM --endtime=TO --format="
-    + ",".join(COLUMNS)
+    "SLURM_TIME_FORMAT=%s sacct --allusers --duplicates --allocations --parsable2 --starttime=FROM --endtime=TO "
+    f"--format={','.join(COLUMNS)}"
 )
 
 _ELAPSED = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d\d):(?P<minutes>\d\d):(?P<seconds>\d\d)")

@@ -191,6 +191,11 @@ def test_a_fleet_that_is_not_in_the_file() -> None:
         month(given=of(tokens={"trainer": 5}))
 
 
+def test_a_node_that_is_given_to_two_fleets() -> None:
+    with pytest.raises(NoAccounting, match="--nodes names s-1 2 times"):
+        month(given=of(nodes={"trainers": ("t-1", "s-1"), "slices": ("s-1", "s-2")}))
+
+
 # Any jobs.
 
 AMOUNTS = st.integers(0, 10**12).map(lambda number: Decimal(number) / 100)
