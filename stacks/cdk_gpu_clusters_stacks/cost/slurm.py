@@ -235,17 +235,26 @@ def expand_host_list(text: str) -> tuple[str, ...]:
 
 
 def _expand(text: str) -> list[str]:
-    part = _PART.search(text)
-    if part is None:
-        return [text]
-    before, after = text[: part.start()], _expand(text[part.end() :])
+    nodes = [""]
+    for index, part in enumerate(_PART.split(text)):
+        ends = _numbers(part) if index % 2 else [part]
+        if len(nodes) * len(ends) > _MOST_NODES:
+            raise ValueError("names too many nodes")
+        nodes = [f"{node}{end}" for node in nodes for end in ends]
+    return nodes
+
+
+def _numbers(text: str) -> list[str]:
+    """The numbers between brackets, such as `1,08-10`."""
     numbers: list[str] = []
-    for item in part[1].split(","):
+    for item in text.split(","):
         found = _RANGE.fullmatch(item)
         if found is None:
             raise ValueError("is no host list")
         first, last = found["first"], found["last"] or found["first"]
-        if int(last) - int(first) > _MOST_NODES or len(after) * len(numbers) > _MOST_NODES:
+        if int(last) < int(first):
+            raise ValueError("is no host list")
+        if len(numbers) + int(last) - int(first) > _MOST_NODES:
             raise ValueError("names too many nodes")
         numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    return [f"{before}{number}{rest}" for number in numbers for rest in after]
+    return numbers

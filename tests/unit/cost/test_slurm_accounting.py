@@ -125,7 +125,13 @@ def test_a_host_list_has_the_nodes_that_slurm_has(text: str, nodes: list[str]) -
     assert list(expand_host_list(text)) == nodes
 
 
-@pytest.mark.parametrize("text", ["", "a,,b", "a[", "a[1-2", "a[x]", "a]", ","])
+def test_a_host_list_may_have_very_many_brackets() -> None:
+    assert expand_host_list("a" + "[7]" * 2000) == ("a" + "7" * 2000,)
+    with pytest.raises(ValueError, match="too many nodes"):
+        expand_host_list("a" + "[1-2]" * 2000)
+
+
+@pytest.mark.parametrize("text", ["", "a,,b", "a[", "a[1-2", "a[x]", "a]", ",", "a[5-3]"])
 def test_what_is_no_host_list(text: str) -> None:
     with pytest.raises(ValueError, match="is no host list"):
         expand_host_list(text)
