@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -246,3 +247,13 @@ def test_allocated_and_idle_are_what_is_paid(
     assert_adds_up(bill)
     for fleet in bill.fleets:
         assert fleet.paid == cents(Fraction(price) * (16 if fleet.name == "trainers" else 2) * 720)
+
+
+HOST_LISTS = st.from_regex(r"[ts]-(\[\d-\d(,\d+)?\]|\d)(,[ts]-\d)?", fullmatch=True)
+COUNTS = st.from_regex(r"gres/gpu(:(a100|1g\.5gb|\dg\.\d))?=\d{1,30}(,gres/gpu=\d)?", fullmatch=True)
+
+
+@given(HOST_LISTS | st.text("ts[]-,0123", max_size=12), COUNTS | st.text("gres/pu:=,019", max_size=12))
+def test_any_nodes_and_counts_are_billed_or_refused(nodes: str, counts: str) -> None:
+    with suppress(NoAccounting):
+        assert_adds_up(month(f"{HEADING}\n7|a|b|COMPLETED|2026-11-02T00:00:00|60|{counts}|{nodes}"))
