@@ -398,10 +398,19 @@ def _count_of(one: GresEntry, present: Mapping[str, int], *, is_split: bool) -> 
     """How many GPUs or slices of a node an entry can mean."""
     if not one.type:
         return sum(present.values())
-    own = one.type.lower()
-    if is_split:  # a100_1g.5gb is a part of the name that NVML's plugin gives, too
-        return sum(count for name, count in present.items() if f"_{own}".endswith(f"_{name}"))
-    return sum(count for name, count in present.items() if name in own)  # such as nvidia_h100_80gb_hbm3
+    if is_split:
+        return sum(count for name, count in present.items() if is_type_of_split_node(one.type, name))
+    return sum(count for name, count in present.items() if name in one.type.lower())  # such as nvidia_h100_80gb_hbm3
+
+
+def is_type_of_split_node(text: str, name: str) -> bool:
+    """Whether a type in Slurm's settings or accounting means this type of a node with MIG slices.
+
+    Example:
+        >>> is_type_of_split_node("a100_1g.5gb", "1g.5gb"), is_type_of_split_node("a100", "1g.5gb")
+        (True, False)
+    """
+    return f"_{text.lower()}".endswith(f"_{name}")  # a100_1g.5gb is a part of the name that NVML's plugin gives, too
 
 
 def _parts(text: str) -> list[str]:

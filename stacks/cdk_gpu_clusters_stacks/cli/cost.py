@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import MAXYEAR, UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 app = new_app()
 ValueT = TypeVar("ValueT")
 _MOST_FAULTS = 20
+_LEAST, _MOST = Decimal("0.0001"), Decimal(1_000_000_000_000)
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%MZ"]
 
 
@@ -113,6 +114,8 @@ def _forecast(spec: ClusterSpec, at: datetime | None, *, as_json: bool) -> None:
     from cdk_gpu_clusters_stacks.cost import forecast_cost
     from cdk_gpu_clusters_stacks.cost.text import forecast_text
 
+    if at is not None and at.year == MAXYEAR:
+        output.refuse(f"cost: the month of --at must end before the year {MAXYEAR + 1}")
     found = forecast_cost(spec, _now() if at is None else at.replace(tzinfo=UTC))
     if as_json:
         output.write_document(output.as_json(found))
@@ -156,7 +159,7 @@ def _period(
     *,
     as_json: bool,
 ) -> None:
-    from cdk_gpu_clusters_stacks.cost import NoBill, bill_jobs
+    from cdk_gpu_clusters_stacks.cost import NoAccounting, bill_jobs
     from cdk_gpu_clusters_stacks.cost.text import bill_text
 
     if since is None:
@@ -167,7 +170,7 @@ def _period(
         output.refuse("cost: the period ends before it starts; check --from and --to")
     try:
         found = bill_jobs(spec, accounting, given, start, end)
-    except NoBill as wrong:
+    except NoAccounting as wrong:
         _refuse_all("cost", wrong.faults)
     if as_json:
         output.write_document(output.as_json(found))
@@ -197,25 +200,32 @@ def _given(
 ) -> Given:
     from cdk_gpu_clusters_stacks.cost import Given, expand_host_list
 
-    return Given(
-        tokens=_by_fleet("--tokens", tokens, _whole_number),
-        nodes=_by_fleet("--nodes", nodes, expand_host_list),
-        node_seconds=_by_fleet("--node-hours", node_hours, lambda text: round(_decimal(text) * 3600)),
-        usd_per_node_hour=_by_fleet("--usd-per-node-hour", usd_per_node_hour, _decimal),
+    faults: list[str] = []
+    given = Given(
+        tokens=_by_fleet("--tokens", tokens, _whole_number, faults),
+        nodes=_by_fleet("--nodes", nodes, expand_host_list, faults),
+        node_seconds=_by_fleet("--node-hours", node_hours, lambda text: round(_decimal(text) * 3600), faults),
+        usd_per_node_hour=_by_fleet("--usd-per-node-hour", usd_per_node_hour, _decimal, faults),
     )
+    if faults:
+        _refuse_all("cost", faults)
+    return given
 
 
-def _by_fleet(option: str, texts: Sequence[str], read: Callable[[str], ValueT]) -> dict[str, ValueT]:
-    """The values of an option by fleet; leave if one cannot be used."""
-    found = {}
+def _by_fleet(option: str, texts: Sequence[str], read: Callable[[str], ValueT], faults: list[str]) -> dict[str, ValueT]:
+    """The values of an option by fleet; a fault for each that cannot be used."""
+    found: dict[str, ValueT] = {}
     for text in texts:
         name, sign, value = text.partition("=")
-        try:
-            found[name] = read(value)
-        except ValueError as fault:
-            output.refuse(f"cost: {option} {text}: {value!r} {fault}")
         if not sign or not name:
-            output.refuse(f"cost: {option} {text}: give the name of a fleet, =, and its value")
+            faults.append(f"{option} {text}: give the name of a fleet, =, and its value")
+        elif name in found:
+            faults.append(f"{option} {text}: the option has a value for {name} already; give one for each fleet")
+        else:
+            try:
+                found[name] = read(value)
+            except ValueError as fault:
+                faults.append(f"{option} {text}: {value!r} {fault}")
     return found
 
 
@@ -230,6 +240,6 @@ def _decimal(text: str) -> Decimal:
         value = Decimal(text.replace(",", ""))
     except InvalidOperation:
         value = Decimal("NaN")
-    if not value.is_finite() or value <= 0:
-        raise ValueError("is no number above 0, such as 41.528")
+    if not value.is_finite() or not _LEAST <= value <= _MOST:
+        raise ValueError(f"is no number from {_LEAST} to {_MOST:,}, such as 41.528")
     return value

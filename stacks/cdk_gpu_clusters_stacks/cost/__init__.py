@@ -2,18 +2,16 @@
 
 from .account import Live, policy_for_cost, read_account
 from .forecast import Forecast, forecast_cost
-from .jobs import Bill, Given, NoBill, bill_jobs
-from .slurm import COMMAND, Accounting, NoAccounting, expand_host_list, read_accounting
+from .jobs import Bill, Given, bill_jobs
+from .slurm import Accounting, NoAccounting, expand_host_list, read_accounting
 
 __all__ = [
-    "COMMAND",
     "Accounting",
     "Bill",
     "Forecast",
     "Given",
     "Live",
     "NoAccounting",
-    "NoBill",
     "bill_jobs",
     "expand_host_list",
     "forecast_cost",

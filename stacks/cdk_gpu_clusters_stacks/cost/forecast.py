@@ -12,10 +12,11 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, control_plane_hour, lustre_month
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
 from cdk_gpu_clusters_stacks.plan.rates import (
+    NO_START,
     fleet_node_hour,
+    hours_of_terms,
     login_node_hour,
     paid_nodes,
-    reserved_node_seconds,
     system_node_hour,
 )
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, LustreSpec
@@ -31,7 +32,6 @@ PURCHASES = {
     CapacityKind.CAPACITY_BLOCK: "Capacity Block, paid in advance",
     CapacityKind.ULTRASERVER_BLOCK: "UltraServer block, paid in advance",
 }
-_NO_START = "the block runs already: the file has no starts_at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,11 +219,10 @@ def _cost_of(part: Part, view: PlannedFleet | None, at: datetime, month_ends_at:
     """The amounts of a part; those of a block need its fleet."""
     advance, unknown = None, {} if part.usd_per_hour else {"per_hour": part.unknown}
     if part.is_paid_in_advance and view is not None and part.usd_per_hour is not None:
-        terms, nodes = view.plan.terms, view.spec.maximum_nodes
-        if any(block.starts_at is None for block in terms.blocks or (terms,)):
-            unknown = {"in_advance": _NO_START}
+        hours = hours_of_terms(view.plan.terms, view.spec.maximum_nodes)
+        if hours is None:
+            unknown = {"in_advance": NO_START}
         else:
-            hours = Fraction(reserved_node_seconds(terms, nodes), nodes * SECONDS_PER_HOUR)
             advance = _amount(part, hours)
     until = min(part.ends_at or month_ends_at, month_ends_at)
     left = Fraction(max(int((until - at).total_seconds()), 0), SECONDS_PER_HOUR)

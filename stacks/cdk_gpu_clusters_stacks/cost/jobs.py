@@ -9,7 +9,7 @@ idle add up to what is paid, to the cent.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,7 @@ from fractions import Fraction
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.cost import Estimate
-from cdk_gpu_clusters.rules.gres import gres_counts
+from cdk_gpu_clusters.rules.gres import gpu_type, gres_counts, is_type_of_split_node
 from cdk_gpu_clusters.rules.mig import MigPlan
 from cdk_gpu_clusters_stacks.plan.rates import fleet_node_hour, paid_nodes, reserved_node_seconds
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
@@ -29,26 +29,13 @@ from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fle
 
 from .forecast import PURCHASES
 from .money import SECONDS_PER_HOUR, cents, price_of_seconds, split
-from .slurm import Accounting, Run
+from .slurm import Accounting, NoAccounting, Run
 
 _SCALES = "the fleet scales: give the hours of its nodes with --node-hours"
 _RANGE = "its list price is a range: give its price with --usd-per-node-hour"
 # Slurm accounts GPUs only if a setting names them (slurm.conf(5), AccountingStorageTRES).
 _NO_GPUS = "no job has gres/gpu in AllocTRES, so its GPUs are unknown; set AccountingStorageTRES to gres/gpu in Slurm"
-_PROFILE = re.compile(r"\d+g\.\d+gb(?:[+-][\w.]+)?$")
 _MILLION = 1_000_000
-
-
-class NoBill(Exception):
-    """Jobs, a fleet or a period that do not fit each other.
-
-    Attributes:
-        faults: What is wrong, a sentence each.
-    """
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +88,7 @@ class FleetBill:
         is_ceiling: Whether the price is the most that Spot nodes can cost.
         node_hours: Hours of its nodes that are paid for; None if they are unknown.
         paid: What is paid, in cents; None if the hours or the price are unknown.
-        jobs: Each job, the dearest first.
+        jobs: Each job, the one with the most GPU time first.
         users: The same by user.
         accounts: The same by account.
         allocated: All jobs together; None if the price is unknown.
@@ -171,15 +158,17 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
         until: End of the period. A job that runs on counts up to here.
 
     Raises:
-        NoBill: If the jobs do not fit the fleets, with all faults.
+        NoAccounting: If the jobs do not fit the fleets, with all faults.
     """
     views = {view.name: view for view in planned_fleets(spec)}
     faults = [f"{name} is no fleet of the file: {', '.join(views)}" for name in _named(given) if name not in views]
+    named = Counter(node for nodes in given.nodes.values() for node in nodes)
+    faults += [f"--nodes names {node} {number} times" for node, number in named.items() if number > 1]
     if faults:
-        raise NoBill(faults)
+        raise NoAccounting(faults)
     runs = () if accounting is None else accounting.runs
     if runs and not any(run.gpus for run in runs):
-        raise NoBill([_NO_GPUS])
+        raise NoAccounting([_NO_GPUS])
     by_fleet = _by_fleet(runs, views, given, since, until, faults)
     wanted = [
         name
@@ -190,10 +179,10 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
     for name in wanted:
         try:
             fleets.append(_bill(views[name], by_fleet.get(name, {}), runs, given, spec.region, since, until))
-        except NoBill as wrong:
+        except NoAccounting as wrong:
             faults += wrong.faults
     if faults:
-        raise NoBill(faults)
+        raise NoAccounting(faults)
     known = [fleet.paid for fleet in fleets if fleet.paid is not None]
     return Bill(
         cluster=spec.name,
@@ -301,18 +290,20 @@ def _slices(run: Run, view: PlannedFleet) -> int:
         typed = {types[0]: total}
     elif total is not None and sum(typed.values()) != total:
         raise ValueError(f"AllocTRES has types of only {sum(typed.values())} of {total} GPUs")
-    return sum(number * _slices_of_type(name, mig) for name, number in typed.items())
+    whole = gpu_type(view.plan.instance_type)
+    return sum(number * _slices_of_type(name, mig, whole) for name, number in typed.items())
 
 
-def _slices_of_type(name: str, mig: MigPlan) -> int:
-    """The memory slices of a type of Slurm: `3g.20gb`, `a100_3g.20gb`, or that of a GPU that is not split."""
-    found = _PROFILE.search(name)
+def _slices_of_type(text: str, mig: MigPlan, whole: str) -> int:
+    """The memory slices of a type of Slurm: `3g.20gb`, `a100_3g.20gb`, or that of a GPU that is not split.
+
+    All profiles of the GPU count, because the layout can be another one than at the time of the job.
+    """
+    sizes = {one.name: one.memory_slices for one in mig.gpu.profiles.values()} | {whole: mig.gpu.memory_slices}
+    found = next((size for name, size in sizes.items() if is_type_of_split_node(text, name)), None)
     if found is None:
-        return mig.gpu.memory_slices
-    profile = mig.gpu.profile(found[0])
-    if profile is None:
-        raise ValueError(f"an {mig.gpu.key} has no MIG profile {found[0]}")
-    return profile.memory_slices
+        raise ValueError(f"AllocTRES has the type {text}, which is neither {whole} nor a MIG profile of {mig.gpu.key}")
+    return found
 
 
 # The bill of a fleet.
@@ -329,19 +320,19 @@ def _bill(
 ) -> FleetBill:
     accelerator, unknown = view.plan.instance_type.accelerator, {}
     if held and (accelerator is None or accelerator.kind is not AcceleratorKind.GPU):
-        raise NoBill([f"nodes of {view.name} have no GPUs, by which jobs are billed"])
+        raise NoAccounting([f"nodes of {view.name} have no GPUs, by which jobs are billed"])
     rate, price, why = _price(view, given, region)
     if price is None:
         unknown["usd_per_node_hour"] = why
     seconds = _node_seconds(view, given, since, until)
     if seconds is None:
         unknown["node_hours"] = _SCALES
-    gpus = 0 if accelerator is None else accelerator.count or accelerator.logical_count
+    gpus = sum(gres_counts(view.plan.instance_type, None).values()) if accelerator else 0
     parts = 1 if view.plan.mig is None else view.plan.mig.gpu.memory_slices
     allocated = sum(held.values())
     whole = None if seconds is None else seconds * gpus * parts
     if whole is not None and allocated > whole:
-        raise NoBill([_too_much(view.name, allocated, whole, parts)])
+        raise NoAccounting([_too_much(view.name, allocated, whole, parts)])
     paid = None if price is None or seconds is None else price_of_seconds(price, seconds)
     if paid is None:
         unknown["paid"] = "; ".join(unknown.values())
@@ -434,7 +425,7 @@ def _shares(
 
 
 def _together(jobs: Iterable[Share], name_of: Callable[[Share], str]) -> Iterator[Share]:
-    """The shares of jobs by user or account, the dearest first."""
+    """The shares of jobs by user or account, the one with the most GPU time first."""
     groups: dict[str, list[Share]] = defaultdict(list)
     for job in jobs:
         groups[name_of(job)].append(job)

@@ -16,8 +16,12 @@ ValueT = TypeVar("ValueT")
 
 #: Columns that are read. `Elapsed` serves in place of `ElapsedRaw`.
 COLUMNS = ("JobID", "User", "Account", "Start", "ElapsedRaw", "AllocTRES", "NodeList")
-#: How to write the file: all jobs of all users, every run of a job, no steps, times in seconds since 1970.
-COMMAND = "SLURM_TIME_FORMAT=%s sacct --allusers --duplicates --allocations --parsable2 --format=" + ",".join(COLUMNS)
+#: How to write the file: all jobs of all users, every run of a job, no steps, times in seconds since 1970. Without
+#: --starttime sacct has only jobs since midnight (sacct(1), DEFAULT TIME WINDOW).
+COMMAND = (
+    "SLURM_TIME_FORMAT=%s sacct --allusers --duplicates --allocations --parsable2 --starttime=FROM --endtime=TO "
+    f"--format={','.join(COLUMNS)}"
+)
 
 _ELAPSED = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d\d):(?P<minutes>\d\d):(?P<seconds>\d\d)")
 # What sacct prints for a job that has no nodes, or had none yet, and for a time that has not come.
@@ -25,10 +29,12 @@ _NO_NODES, _NO_TIME = ("", "None assigned", "None", "(null)"), ("", "Unknown", "
 _GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?")
 #: A host list names more nodes than this only if it is no host list.
 _MOST_NODES = 100_000
+#: A job holds more GPUs than this only in a file that is damaged.
+_MOST_GPUS = 10_000_000
 
 
 class NoAccounting(Exception):
-    """A text that is not the output of `sacct --parsable2`.
+    """Accounting that is not the output of `sacct --parsable2`, or that does not fit the fleets of the cluster file.
 
     Attributes:
         faults: What is wrong, a sentence each.
@@ -194,8 +200,8 @@ def _gpus(text: str) -> dict[str, int]:
             raise ValueError("is no list of name=number")
         found = _GPU.fullmatch(name)
         if found is not None:
-            if not value.isdecimal():
-                raise ValueError("has a number of GPUs that is no whole number")
+            if not value.isdecimal() or int(value) > _MOST_GPUS:
+                raise ValueError(f"has a number of GPUs that is no whole number up to {_MOST_GPUS:,}")
             gpus[found["type"] or ""] = int(value)
     return gpus
 
@@ -229,17 +235,26 @@ def expand_host_list(text: str) -> tuple[str, ...]:
 
 
 def _expand(text: str) -> list[str]:
-    part = _PART.search(text)
-    if part is None:
-        return [text]
-    before, after = text[: part.start()], _expand(text[part.end() :])
+    nodes = [""]
+    for index, part in enumerate(_PART.split(text)):
+        ends = _numbers(part) if index % 2 else [part]
+        if len(nodes) * len(ends) > _MOST_NODES:
+            raise ValueError("names too many nodes")
+        nodes = [f"{node}{end}" for node in nodes for end in ends]
+    return nodes
+
+
+def _numbers(text: str) -> list[str]:
+    """The numbers between brackets, such as `1,08-10`."""
     numbers: list[str] = []
-    for item in part[1].split(","):
+    for item in text.split(","):
         found = _RANGE.fullmatch(item)
         if found is None:
             raise ValueError("is no host list")
         first, last = found["first"], found["last"] or found["first"]
-        if int(last) - int(first) > _MOST_NODES or len(after) * len(numbers) > _MOST_NODES:
+        if int(last) < int(first):
+            raise ValueError("is no host list")
+        if len(numbers) + int(last) - int(first) > _MOST_NODES:
             raise ValueError("names too many nodes")
         numbers += [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-    return [f"{before}{number}{rest}" for number in numbers for rest in after]
+    return numbers

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.plan.layout import Footnotes, Row, Section, lay_out, price_words
+from cdk_gpu_clusters_stacks.plan.layout import Footnotes, Row, Section, lay_out
 
 from .account import Live, Running
 from .forecast import Forecast, PartCost
@@ -16,7 +16,6 @@ from .money import Usd
 #: More jobs than this are put together in a line; JSON has all of them.
 MOST_JOBS = 20
 _LEFT_OUT = {"steps": "of steps", "without_nodes": "without nodes", "repeated": "that repeat another one"}
-_ESTIMATE = "Prices (list prices: an estimate, not a bill)"
 
 
 def forecast_text(forecast: Forecast, *, width: int) -> str:
@@ -30,7 +29,7 @@ def forecast_text(forecast: Forecast, *, width: int) -> str:
     if any(part.is_paid_in_advance for part in forecast.parts):
         rows.append(Row("in advance", [f"{_usd(forecast.in_advance)}, once{_more_blocks(forecast)}"]))
     rows += _not_counted(forecast.not_counted)
-    return lay_out([*sections, Section("Together", rows), *_prices(notes)], width=width)
+    return lay_out([*sections, Section("Together", rows), *notes.section()], width=width)
 
 
 def _sums(forecast: Forecast) -> Iterator[Row]:
@@ -73,7 +72,7 @@ def bill_text(bill: Bill, *, width: int) -> str:
     more = " + unknown" if any(fleet.paid is None for fleet in bill.fleets) else ""
     if len(bill.fleets) > 1:
         sections.append(Section("Together", [Row("paid", [f"{_amount(bill.paid)}{more}"])]))
-    return lay_out([*sections, *_prices(notes)], width=width)
+    return lay_out([*sections, *notes.section()], width=width)
 
 
 def _read(bill: Bill) -> Iterator[Row]:
@@ -142,7 +141,7 @@ def live_text(live: Live, *, width: int) -> str:
     if live.cannot_tell:
         rows = [Row("", [f"{what}: {why}"]) for what, why in live.cannot_tell.items()]
         sections.append(Section("Cannot tell", rows))
-    return lay_out([*sections, *_prices(notes)], width=width)
+    return lay_out([*sections, *notes.section()], width=width)
 
 
 def _running(one: Running, notes: Footnotes) -> str:
@@ -156,12 +155,6 @@ def _running(one: Running, notes: Footnotes) -> str:
 def _not_counted(missing: Mapping[str, str]) -> Iterator[Row]:
     if missing:
         yield Row("not counted", [f"{what}: {why}" for what, why in missing.items()])
-
-
-def _prices(notes: Footnotes) -> Iterator[Section]:
-    rows = [Row(mark, [price_words(price)]) for mark, price in notes.lines()]
-    if rows:
-        yield Section(_ESTIMATE, rows)
 
 
 def _amount(usd: Decimal | None) -> str:

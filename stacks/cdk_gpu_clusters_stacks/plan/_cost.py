@@ -26,7 +26,7 @@ from .model import (
     SystemNodesPlan,
     UsdRange,
 )
-from .rates import fleet_node_hour, hours_of_terms, paid_nodes
+from .rates import NO_START, fleet_node_hour, hours_of_terms, paid_nodes
 
 _HOURS_PER_DAY = 24
 
@@ -86,7 +86,8 @@ def _basis(rate: Estimate, terms: CapacityTerms) -> str:
 def _run(view: PlannedFleet, terms: CapacityTerms) -> tuple[float | None, str]:
     """Length of the run, and why it is not known."""
     if terms.kind.is_block:
-        return hours_of_terms(terms, view.spec.maximum_nodes), "the block runs already: the file has no starts_at"
+        hours = hours_of_terms(terms, view.spec.maximum_nodes)
+        return None if hours is None else float(hours), NO_START
     capacity = view.spec.capacity
     if isinstance(capacity, NewReservation):
         if capacity.new_reservation.unlimited:

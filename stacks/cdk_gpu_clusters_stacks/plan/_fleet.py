@@ -34,7 +34,7 @@ from .model import (
     PlacementPlan,
     ServersPlan,
 )
-from .rates import hours_of_terms
+from .rates import NO_START, hours_of_terms
 
 _HTTPS, _HTTP = 443, 80
 #: Facts of a type that a plan shows; the catalogue reports doubts about others.
@@ -189,9 +189,10 @@ def report_capacity(view: PlannedFleet) -> CapacityPlan:
     ends_at = terms.ends_at
     unknown = {}
     if terms.kind.is_block and terms.starts_at is None:
-        unknown = dict.fromkeys(("starts_at", "hours"), "the file has no starts_at: the block runs already")
+        unknown = dict.fromkeys(("starts_at", "hours"), NO_START)
     if isinstance(capacity, NewReservation):
         unknown["reservation_id"] = "the reservation is made at the deployment"
+    hours = hours_of_terms(terms, view.spec.maximum_nodes)
     return CapacityPlan(
         kind=terms.kind.value,
         words=_words(terms, view.spec.maximum_nodes),
@@ -205,7 +206,7 @@ def report_capacity(view: PlannedFleet) -> CapacityPlan:
         drains_at=None if drains_at is None else utc_text(drains_at),
         ends_at=None if ends_at is None else utc_text(ends_at),
         blocks=_blocks(view) if terms.blocks else (),
-        hours=hours_of_terms(terms, view.spec.maximum_nodes),
+        hours=None if hours is None else float(hours),
         terminates_before_launch=decision.terminates_before_launch,
         max_price_usd_per_hour=terms.max_price_usd_per_hour,
         unknown=unknown,

@@ -28,8 +28,6 @@ from ._node import device_count
 from .model import CheckpointsPlan, HomesPlan, LustrePlan, ReaderPlan, RepositoryPlan, StorePlan
 
 _EXISTING = "the file does not say how fast an existing file system is"
-
-
 _EXISTING_HOMES = "the file names only how existing home directories are reached"
 _NFS_RATE = "no source states what one node reads over NFS"
 _EFS_RATE = "the throughput of EFS follows the load"

@@ -73,10 +73,11 @@ class Footnotes:
         numbers = [self._numbers.setdefault(price, len(self._numbers) + 1) for price in prices]
         return f" [{', '.join(map(str, numbers))}]" if numbers else ""
 
-    def lines(self) -> Iterator[tuple[str, PriceUsed | Price]]:
-        """Each mark with its price."""
-        for price, number in self._numbers.items():
-            yield f"[{number}]", price
+    def section(self) -> Iterator[Section]:
+        """The section with each mark and its price; none without prices."""
+        rows = [Row(f"[{number}]", [_price_words(price)]) for price, number in self._numbers.items()]
+        if rows:
+            yield Section("Prices (list prices: an estimate, not a bill)", rows)
 
 
 def number(value: float) -> str:
@@ -103,7 +104,7 @@ def usd(amount: UsdRange | float, *, ceiling: bool = False) -> str:
     return f"{high:,.2f} USD" if f"{low:.2f}" == f"{high:.2f}" else f"{low:,.2f} to {high:,.2f} USD"
 
 
-def price_words(price: PriceUsed | Price) -> str:
+def _price_words(price: PriceUsed | Price) -> str:
     """A list price with its date and source."""
     place = {"*": "every Region that sells it", "": "Region not named"}.get(price.region, price.region)
     note = f"; {price.note}" if price.note else ""

@@ -11,6 +11,8 @@ from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
+#: Why the hours of a block are unknown.
+NO_START = "the block runs already: the file has no starts_at"
 _SECONDS_PER_HOUR = 3600
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
@@ -44,8 +46,8 @@ def login_node_hour(spec: ClusterSpec) -> Estimate:
     return node_hour(instance_type(spec.pcs.login.instance_type), CapacityKind.ON_DEMAND, region=spec.region)
 
 
-def hours_of_terms(terms: CapacityTerms, node_count: int) -> float | None:
-    """Hours of all nodes from the start of their capacity to its end, None where one of them is not set.
+def hours_of_terms(terms: CapacityTerms, node_count: int) -> Fraction | None:
+    """Hours of all nodes from the start of their capacity to its end; None if one of them is not set.
 
     Args:
         terms: How the nodes are bought.
@@ -54,7 +56,7 @@ def hours_of_terms(terms: CapacityTerms, node_count: int) -> float | None:
     parts = terms.blocks or (terms,)
     if any(part.starts_at is None or part.ends_at is None for part in parts):
         return None
-    return float(Fraction(reserved_node_seconds(terms, node_count), node_count * _SECONDS_PER_HOUR))
+    return Fraction(reserved_node_seconds(terms, node_count), node_count * _SECONDS_PER_HOUR)
 
 
 def reserved_node_seconds(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.counting import count
 
-from .layout import Footnotes, Row, Section, known, lay_out, number, price_words, ranges, usd
+from .layout import Footnotes, Row, Section, known, lay_out, number, ranges, usd
 from .model import (
     AcceleratorPlan,
     CapacityPlan,
@@ -60,10 +60,7 @@ def plan_text(plan: ClusterPlan, *, width: int = WIDTH) -> str:
         Section(count(len(plan.stacks), "stack") + ", in the order of deployment", list(_stacks(plan.stacks))),
         Section("Cost of all that has a price", list(_cost(plan))),
     ]
-    prices = [Row(mark, [price_words(price)]) for mark, price in notes.lines()]
-    if prices:
-        sections.append(Section("Prices (list prices: an estimate, not a bill)", prices))
-    return lay_out(sections, width=width)
+    return lay_out([*sections, *notes.section()], width=width)
 
 
 def _head(plan: ClusterPlan) -> Section:

@@ -22,8 +22,6 @@ Clients = Callable[[str, str], Any]
 _AT_ONCE = 24
 # Regions that are enabled in every account, for services that belong to the whole partition.
 _FIRST_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
-
-
 # What services call the token of the next page.
 _PAGE_TOKENS = ("NextToken", "NextPageToken")
 

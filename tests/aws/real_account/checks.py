@@ -9,6 +9,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue.images import image_parameters
 from cdk_gpu_clusters.catalogue.prices import Market
 from cdk_gpu_clusters_stacks.cost import read_account as read_costs
+from cdk_gpu_clusters_stacks.cost.money import NOTHING
 from cdk_gpu_clusters_stacks.doctor import examine
 from cdk_gpu_clusters_stacks.failures import read_account
 from cdk_gpu_clusters_stacks.offers import CapacityRequest, search_market
@@ -60,9 +61,7 @@ def cost_gets_answers(run: Run) -> None:
         live = read_costs(spec, account, now=datetime.now(UTC), bill=False)
     unread = {what: why for what, why in live.cannot_tell.items() if "not allowed" not in why}
     assert not unread, unread
-    assert live.cannot_tell or live.per_hour is not None, (
-        "a cluster that was never deployed costs nothing, which is known"
-    )
+    assert live.cannot_tell or live.per_hour == NOTHING, "a cluster that was never deployed has a cost"
 
 
 @READ.check("docs/doctor.md", minutes=5)

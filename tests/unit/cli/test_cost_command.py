@@ -154,9 +154,12 @@ def test_the_policy_is_printed_and_nothing_is_asked(
         (["--tokens", "slices=5"], "need --from"),
         (["--tokens", "slices=5", "--from", "2026-12-01", "--to", "2026-11-01"], "ends before it starts"),
         (["--tokens", "slices=many", *PERIOD], "'many' is no number of tokens"),
-        (["--tokens", "slices", *PERIOD], "--tokens slices:"),
-        (["--tokens", "slices=5", "--usd-per-node-hour", "slices=0", *PERIOD], "is no number above 0"),
-        (["--tokens", "slices=5", "--node-hours", "slices=NaN", *PERIOD], "is no number above 0"),
+        (["--tokens", "slices", *PERIOD], "--tokens slices: give the name of a fleet, =, and its value"),
+        (["--tokens", "slices=5", "--tokens", "slices=6", *PERIOD], "has a value for slices already"),
+        (["--tokens", "slices=5", "--usd-per-node-hour", "slices=0", *PERIOD], "is no number from 0.0001"),
+        (["--tokens", "slices=5", "--node-hours", "slices=NaN", *PERIOD], "is no number from 0.0001"),
+        (["--tokens", "slices=5", "--node-hours", "slices=1e9999999", *PERIOD], "to 1,000,000,000,000"),
+        (["--at", "9999-12-01"], "must end before the year 10000"),
         (["--tokens", "slices=5", "--nodes", "slices=s[1", *PERIOD], "is no host list"),
         (["--tokens", "slice=5", *PERIOD], "slice is no fleet of the file"),
         (["--jobs", "/absent/sacct.txt", *PERIOD], "cannot read /absent/sacct.txt"),
@@ -169,6 +172,12 @@ def test_what_cannot_be_used_is_status_2(
     printed = capsys.readouterr()
     assert words in printed.err
     assert printed.out == ""
+
+
+def test_all_faults_of_options_are_reported(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cost", file, "--tokens", "slices=many", "--node-hours", "slices=0", "--nodes", "=s-1", *PERIOD]) == 2
+    faults = capsys.readouterr().err
+    assert all(f"cost: {option} " in faults for option in ("--tokens", "--node-hours", "--nodes"))
 
 
 def test_two_inputs_cannot_both_be_standard_input(capsys: pytest.CaptureFixture[str]) -> None:

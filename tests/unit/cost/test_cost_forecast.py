@@ -94,10 +94,13 @@ def test_a_block_without_a_start_has_no_price(tmp_path: Path) -> None:
     assert found.not_counted["fleet trainers"] == "the block runs already: the file has no starts_at"
 
 
-def test_a_store_is_exact_for_each_month() -> None:
-    found = forecast_cost(load_cluster(REPOSITORY / "examples/eks-p5-capacity-block.yaml"), START)
-    control_plane = next(part for part in found.parts if part.name.startswith("control plane"))
-    assert control_plane.to_month_end == even("72.00")
+def test_a_store_and_a_control_plane_cost_for_the_hours_of_a_month(tmp_path: Path) -> None:
+    text = (REPOSITORY / "examples/eks-p5-capacity-block.yaml").read_text("utf-8")
+    found = forecast(tmp_path, text.replace("throughput_mb_per_s_per_tib: 250", "throughput_mb_per_s_per_tib: 125"))
+    parts = {part.name: part for part in found.parts}
+    # 38,400 GB x 0.145 USD a month of 730 h; November has 720 h: 5,568 x 720 / 730 = 5,491.726
+    assert parts["store corpus"].to_month_end == even("5491.73")
+    assert parts["control plane, in standard support"].to_month_end == even("72.00")  # 720 h x 0.10 USD
     assert found.month_ends_at == "2026-12-01T00:00Z"
 
 

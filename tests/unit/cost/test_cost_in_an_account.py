@@ -201,7 +201,8 @@ def test_the_policy_has_exactly_the_calls(look: Any) -> None:
     (statement,) = policy_for_cost(bill=True)["Statement"]
     aws = FakeAws(ANSWERS)
     look(aws)
-    assert len(statement["Action"]) == len(aws.names()) == 4
+    calls = {name.replace("_", "").replace(".", ":") for name in aws.names()}
+    assert {action.lower() for action in statement["Action"]} == calls
     assert "ce:GetCostAndUsage" not in policy_for_cost(bill=False)["Statement"][0]["Action"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdk_gpu_clusters_stacks.cost import Bill, Given, NoBill, bill_jobs, read_accounting
+from cdk_gpu_clusters_stacks.cost import Bill, Given, NoAccounting, bill_jobs, read_accounting
 from cdk_gpu_clusters_stacks.cost.money import cents, price_of_seconds, split
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cost_month import CLUSTER, HEADING, IDLE, JOBS, NODES, NOVEMBER, PAID, SACCT
@@ -104,7 +105,7 @@ def test_a_job_without_gpus_costs_nothing_and_is_named() -> None:
 
 
 def test_accounting_that_has_no_gpus_at_all_is_refused() -> None:
-    with pytest.raises(NoBill, match="set AccountingStorageTRES to gres/gpu"):
+    with pytest.raises(NoAccounting, match="set AccountingStorageTRES to gres/gpu"):
         month(f"{HEADING}\n7|ana|nlp|COMPLETED|2026-11-02T00:00:00|60|cpu=8,node=1|t-1")
 
 
@@ -119,8 +120,7 @@ def test_of_a_block_the_hours_in_the_period_are_paid() -> None:
     bill = month(HEADING, spec=cluster(CLUSTER.replace(RESERVED, block)))
     trainers = bill.fleets[0]
     assert trainers.node_hours == Decimal("132.5") * 16  # 25 November 11:30 to the end of the month
-    assert trainers.usd_per_node_hour is not None
-    assert trainers.paid == cents(trainers.usd_per_node_hour * Decimal(2120))
+    assert trainers.paid == Decimal("25016.00")  # 2,120 h x 11.80 USD, by the Capacity Blocks pricing page
 
 
 def test_your_own_price_and_hours_go_before_those_of_the_file() -> None:
@@ -176,19 +176,25 @@ def test_a_million_tokens() -> None:
         ("gres/gpu=2,node=1|x-1", "job 7: x-1 is a node of no fleet; name the nodes of a fleet with --nodes"),
         ("gres/gpu=2,node=1|s-1", "job 7: AllocTRES has 2 GPUs without their types, and nodes of slices have"),
         ("gres/gpu:1g.5gb=1,gres/gpu=2,node=1|s-1", "job 7: AllocTRES has types of only 1 of 2 GPUs"),
-        ("gres/gpu:9g.99gb=1,gres/gpu=1,node=1|s-1", "job 7: an A100-40GB has no MIG profile 9g.99gb"),
+        ("gres/gpu:9g.99gb=1,gres/gpu=1,node=1|s-1", "9g.99gb, which is neither a100 nor a MIG profile of A100-40GB"),
+        ("gres/gpu:h100=1,gres/gpu=1,node=1|s-1", "job 7: AllocTRES has the type h100, which is neither a100 nor"),
         ("gres/gpu=20000,node=1|t-1", "jobs held 2000000.00 GPU hours of trainers, but its nodes have 92160.00"),
     ],
 )
 def test_jobs_that_do_not_fit_the_fleets(row: str, fault: str) -> None:
-    with pytest.raises(NoBill) as raised:
+    with pytest.raises(NoAccounting) as raised:
         month(f"{HEADING}\n7|a|b|COMPLETED|2026-11-02T00:00:00|360000|{row}")
     assert any(fault in one for one in raised.value.faults), raised.value.faults
 
 
 def test_a_fleet_that_is_not_in_the_file() -> None:
-    with pytest.raises(NoBill, match="trainer is no fleet of the file: trainers, slices"):
+    with pytest.raises(NoAccounting, match="trainer is no fleet of the file: trainers, slices"):
         month(given=of(tokens={"trainer": 5}))
+
+
+def test_a_node_that_is_given_to_two_fleets() -> None:
+    with pytest.raises(NoAccounting, match="--nodes names s-1 2 times"):
+        month(given=of(nodes={"trainers": ("t-1", "s-1"), "slices": ("s-1", "s-2")}))
 
 
 # Any jobs.
@@ -241,3 +247,13 @@ def test_allocated_and_idle_are_what_is_paid(
     assert_adds_up(bill)
     for fleet in bill.fleets:
         assert fleet.paid == cents(Fraction(price) * (16 if fleet.name == "trainers" else 2) * 720)
+
+
+HOST_LISTS = st.from_regex(r"[ts]-(\[\d-\d(,\d+)?\]|\d)(,[ts]-\d)?", fullmatch=True)
+COUNTS = st.from_regex(r"gres/gpu(:(a100|1g\.5gb|\dg\.\d))?=\d{1,30}(,gres/gpu=\d)?", fullmatch=True)
+
+
+@given(HOST_LISTS | st.text("ts[]-,0123", max_size=12), COUNTS | st.text("gres/pu:=,019", max_size=12))
+def test_any_nodes_and_counts_are_billed_or_refused(nodes: str, counts: str) -> None:
+    with suppress(NoAccounting):
+        assert_adds_up(month(f"{HEADING}\n7|a|b|COMPLETED|2026-11-02T00:00:00|60|{counts}|{nodes}"))

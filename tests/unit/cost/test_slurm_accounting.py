@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdk_gpu_clusters_stacks.cost.slurm import COLUMNS, COMMAND, NoAccounting, expand_host_list, read_accounting
+from pages import REPOSITORY
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "accounting"
+FIXTURES = REPOSITORY / "tests" / "fixtures" / "accounting"
 RECORDED = {one["name"]: "\n".join(one["text"]) for one in json.loads((FIXTURES / "recorded.json").read_text("utf-8"))}
 HOSTNAMES: dict[str, list[str]] = json.loads((FIXTURES / "hostnames.json").read_text("utf-8"))["nodes"]
 HEADING = "JobID|User|Account|Start|ElapsedRaw|AllocTRES|NodeList"
@@ -27,6 +28,14 @@ def test_every_column_is_a_field_of_sacct() -> None:
     fields = json.loads((FIXTURES / "sacct.json").read_text("utf-8"))["fields"].split()
     assert {*COLUMNS, "Elapsed"} <= set(fields)
     assert f"--format={','.join(COLUMNS)}" in COMMAND
+
+
+def test_every_option_is_one_of_sacct_and_the_page_has_the_same() -> None:
+    page = (REPOSITORY / "docs" / "cost.md").read_text("utf-8")
+    (shown,) = re.findall(r"^SLURM_TIME_FORMAT=.*?sacct\.txt$", page, re.MULTILINE | re.DOTALL)
+    options = re.findall(r"--[a-z0-9]+", COMMAND)
+    assert options == re.findall(r"--[a-z0-9]+", shown)
+    assert set(options) <= set(json.loads((FIXTURES / "sacct.json").read_text("utf-8"))["options"].split())
 
 
 def test_a_job_over_the_end_of_a_year() -> None:
@@ -85,6 +94,7 @@ def test_times(start: str) -> None:
         (f"{HEADING}\n7|a|b|0|-60|gres/gpu=1|n1", "line 2: ElapsedRaw '-60' is no number of seconds"),
         (f"{HEADING}\n7|a|b|0|60|gpu|n1", "line 2: AllocTRES 'gpu' is no list of name=number"),
         (f"{HEADING}\n7|a|b|0|60|gres/gpu=2.5|n1", "line 2: AllocTRES 'gres/gpu=2.5' has a number of GPUs"),
+        (f"{HEADING}\n7|a|b|0|60|gres/gpu={10**70}|n1", "no whole number up to 10,000,000"),
         (f"{HEADING}\n7|a|b|0|60|gres/gpu=1|n[1-", "line 2: NodeList 'n[1-' is no host list"),
         (f"{HEADING}\n7|a|b|0|60|gres/gpu=1|n[1-999999999]", "line 2: NodeList 'n[1-999999999]' names too many nodes"),
         ("PK\x03\x04", "the heading has no JobID"),
@@ -115,7 +125,13 @@ def test_a_host_list_has_the_nodes_that_slurm_has(text: str, nodes: list[str]) -
     assert list(expand_host_list(text)) == nodes
 
 
-@pytest.mark.parametrize("text", ["", "a,,b", "a[", "a[1-2", "a[x]", "a]", ","])
+def test_a_host_list_may_have_very_many_brackets() -> None:
+    assert expand_host_list("a" + "[7]" * 2000) == ("a" + "7" * 2000,)
+    with pytest.raises(ValueError, match="too many nodes"):
+        expand_host_list("a" + "[1-2]" * 2000)
+
+
+@pytest.mark.parametrize("text", ["", "a,,b", "a[", "a[1-2", "a[x]", "a]", ",", "a[5-3]"])
 def test_what_is_no_host_list(text: str) -> None:
     with pytest.raises(ValueError, match="is no host list"):
         expand_host_list(text)
