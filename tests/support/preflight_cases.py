@@ -148,6 +148,12 @@ def _homes(**changes: Any) -> dict[str, Any]:
     return {"fsx__describe_file_systems": homes(**changes)}
 
 
+def _in_two_zones(preferred: str) -> dict[str, Any]:
+    """Homes with a server in each of two zones."""
+    servers = {"DeploymentType": "MULTI_AZ_1", "ThroughputCapacity": 640, "PreferredSubnetId": preferred}
+    return _homes(SubnetIds=[FLEET_SUBNET, "subnet-0123456789abcdef2"], OpenZFSConfiguration=servers)
+
+
 _NO_FILE_SYSTEM: dict[str, Any] = {"fsx__describe_file_systems": {"FileSystems": []}}
 _NO_SUBNET: dict[str, Any] = {"ec2__describe_subnets": {"Subnets": []}}
 _NO_BUCKET = {"s3__head_bucket": Refusal("404", "Not Found")}
@@ -858,6 +864,8 @@ CASES = (
         "warn",
         "each GB is charged",
     ),
+    Case("GPU-PRE-115", ON_EXISTING_PCS, _in_two_zones(FLEET_SUBNET), "pass", "as it must be"),
+    Case("GPU-PRE-115", ON_EXISTING_PCS, _in_two_zones("subnet-0123456789abcdef2"), "warn", "each GB is charged"),
     Case("GPU-PRE-116", ON_PCS, _quota(1), "fail", "file systems: 1 file system, 1 needed, 1 used", "L-59D0763F"),
     Case("GPU-PRE-116", ON_PCS, _quota(3000), "fail", "3,000 GiB, 1,024 needed, 2,048 used by others", "L-88479C21"),
     Case("GPU-PRE-116", ON_PCS, _quota(900), "fail", "900 MB/s, 320 needed, 640 used by others", "L-4EDE4065"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -275,7 +276,7 @@ def test_faults_are_named(site: Site, orchestrator: Orchestrator, options: dict[
 
 
 def test_a_certificate_is_given_room_that_its_token_does_not_show(site: Site) -> None:
-    body = "#!/bin/sh\n" + "#" * 9_000
+    body = "#!/bin/sh\n" + "#" * 5_000
     parts = [UserDataPart(content_type="text/x-shellscript", body=body)]
     made = NodeUserData(
         site.stack, "Plain", instance_type="g6.xlarge", orchestrator=EKS, role=NodeRole(site.stack, "R"),
@@ -284,6 +285,29 @@ def test_a_certificate_is_given_room_that_its_token_does_not_show(site: Site) ->
     room = 16_384 - len(made.text)
     longer = [UserDataPart(content_type="text/x-shellscript", body=body + "#" * (room - 1_000))]
     assert found(site, SELF, kind="g6.xlarge", user_data_parts=longer) == ["GPU-UD-001"]
+
+
+@pytest.mark.parametrize(
+    ("orchestrator", "options", "has_room"),
+    [
+        (EKS, {}, False),
+        # With the cluster, nodes have an image of their own, to which EKS adds nothing.
+        (EKS, {"node_config": NodeConfig(cluster=CLUSTER)}, True),
+        (SELF, {}, True),
+        (PCS, {}, False),
+    ],
+)
+def test_the_part_of_the_service_needs_room(
+    site: Site, orchestrator: Orchestrator, options: dict[str, Any], has_room: bool
+) -> None:
+    role = NodeRole(site.stack, "Other")
+    given = {"instance_type": "g6.xlarge", "orchestrator": orchestrator, "role": role, **GIVEN[orchestrator], **options}
+    made = NodeUserData(site.stack, "Plain", **given)
+    # The certificate takes 2,048 bytes in place of four.
+    body = "#!/bin/sh\n" + "#" * (16_384 - len(made.text) - 2_700)
+    longer = [UserDataPart(content_type="text/x-shellscript", body=body)]
+    with nullcontext() if has_room else pytest.raises(ConfigError, match="GPU-UD-001"):
+        nodes(site, orchestrator, kind="g6.xlarge", user_data_parts=longer, **options)
 
 
 def test_an_unknown_slurm_version_is_warned_of(site: Site) -> None:

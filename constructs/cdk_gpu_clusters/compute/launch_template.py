@@ -448,7 +448,7 @@ def _check_user_data(
 ) -> list[Finding]:
     if text is None:
         return []
-    added = profile.added_user_data_bytes if image is None or profile.joins_slurm else 0
+    added = profile.added_user_data_bytes(own_image=image is not None)
     return check_user_data(text, added_bytes=added, not_secret=not_secret)
 
 

@@ -21,7 +21,7 @@ from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
 from cdk_gpu_clusters.compute.node_role import allow_node
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.fleet.plan import Topic
-from cdk_gpu_clusters.fleet.profile import PROFILES, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import PROFILES, ImageChoice, OrchestratorProfile
 from cdk_gpu_clusters.node.kubernetes_node import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
 from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.user_data import check_user_data
@@ -148,7 +148,8 @@ class NodeUserData(ClusterConstruct):
         self.node_asset: NodeAsset = asset
         check_stores(self, plan, options.get("mounts") or {})
         text = _with_certificate(self.text, node_config)
-        added = profile.added_user_data_bytes if profile.joins_slurm else 0
+        # The launch template is not known. Nodes that get their cluster here have an image of their own.
+        added = profile.added_user_data_bytes(own_image=node_config is not None and node_config.cluster is not None)
         report(self, check_user_data(text, added_bytes=added, not_secret=options.get("not_secret", ())))
         self.node_asset.read_policy.attach_to_role(role)
         allow_node(self, role, log_group=self.log_group, evidence=evidence)
@@ -165,7 +166,7 @@ def _check_orchestrator(
             fix="make a GpuFleet",
         )
     if profile.has_node_config:
-        bootstrapped = profile.added_user_data_bytes > 0
+        bootstrapped = profile.image is ImageChoice.ORCHESTRATOR
         yield from check_node_config(node_config or NodeConfig(), bootstrapped=bootstrapped)
     elif node_config is not None:
         yield NOT_EKS.finding(

@@ -30,6 +30,11 @@ CAPACITY = define_rule(
     source=f'{_GUIDE}, "Using Amazon EC2 Capacity Blocks for ML with AWS PCS" (Limitations); botocore 1.44.5, pcs '
     'service model: SpotOptions; EC2 user guide, "Create a Spot Instance request": No maximum price',
 )
+REPLACED_WHEN_IDLE = define_rule(
+    "GPU-PCS-062",
+    "AWS PCS replaces the nodes of a changed group when their jobs have ended",
+    source=f'{_GUIDE}, "Updating an AWS PCS compute node group"',
+)
 
 
 class PurchaseOption(str, Enum):
@@ -66,6 +71,7 @@ class ComputeNodeGroupRequest:
         gres_mode: How `gres.conf` describes MIG slices.
         scale_down_idle_seconds: Seconds after which an idle node is ended.
         scripts: What AWS PCS runs on the nodes, in order.
+        keeps_nodes: Whether a changed group was requested to keep its running nodes.
     """
 
     key: str
@@ -78,6 +84,7 @@ class ComputeNodeGroupRequest:
     gres_mode: GresMode = GresMode.AUTODETECT
     scale_down_idle_seconds: int | None = None
     scripts: tuple[LifecycleScript, ...] = ()
+    keeps_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +157,7 @@ def plan_compute_node_group(fleet: FleetPlan, request: ComputeNodeGroupRequest) 
             gres_settings=records,
         ),
         *_check_scripts(request.scripts, has_efa=fleet.efa),
+        *_check_update(keeps_nodes=request.keeps_nodes),
     ]
     return ComputeNodeGroupPlan(
         request=request,
@@ -245,6 +253,17 @@ def check_capacity_of_group(terms: CapacityTerms) -> Iterator[Finding]:
             allowed="Capacity.spot()",
             fix="leave the price out: EC2 then charges the Spot price, which never exceeds the On-Demand price",
             path="capacity",
+        )
+
+
+def _check_update(*, keeps_nodes: bool) -> Iterator[Finding]:
+    if keeps_nodes:
+        yield REPLACED_WHEN_IDLE.finding(
+            cause="nothing keeps AWS PCS from replacing the nodes of a group that a deployment changes",
+            got="update_policy NEVER_REPLACE",
+            allowed="UpdatePolicy.ROLLING, which is what AWS PCS does",
+            fix="leave update_policy out; pin the image, and change the group when its nodes may be replaced",
+            path="update_policy",
         )
 
 

@@ -63,7 +63,8 @@ class OrchestratorProfile:
         takes_spot: Whether the launch template asks for spot instances; elsewhere the service does.
         takes_instance_type: Whether the launch template always names the instance type; elsewhere it does so only for
             a Capacity Block.
-        added_user_data_bytes: What the orchestrator adds to the user data: EKS if it chooses the image, PCS always.
+        user_data_part_bytes: Size of the part that the orchestrator adds to the user data, as `added_user_data_bytes`
+            decides.
         has_node_config: Whether nodeadm sets the node up, with its local disks.
         root_volume_gib: Size of the root volume if nothing else is requested.
     """
@@ -80,9 +81,17 @@ class OrchestratorProfile:
     takes_subnet: bool = False
     takes_spot: bool = True
     takes_instance_type: bool = True
-    added_user_data_bytes: int = 0
+    user_data_part_bytes: int = 0
     has_node_config: bool = False
     root_volume_gib: int = DEFAULT_SIZE_GIB
+
+    def added_user_data_bytes(self, *, own_image: bool) -> int:
+        """What the orchestrator adds to the user data before EC2 gets them: EKS with its own image, AWS PCS always.
+
+        Args:
+            own_image: Whether the launch template names an image.
+        """
+        return 0 if own_image and self.image is ImageChoice.ORCHESTRATOR else self.user_data_part_bytes
 
     @property
     def has_hooks(self) -> bool:
@@ -125,7 +134,7 @@ EKS_MANAGED = OrchestratorProfile(
     group=GroupKind.NODE_GROUP,
     operating_system=OperatingSystem.AL2023,
     takes_spot=False,
-    added_user_data_bytes=ADDED_BY_EKS_BYTES,
+    user_data_part_bytes=ADDED_BY_EKS_BYTES,
     has_node_config=True,
 )
 EKS_SELF_MANAGED = OrchestratorProfile(
@@ -140,7 +149,7 @@ PCS = OrchestratorProfile(
     image=ImageChoice.LIBRARY,
     group=GroupKind.COMPUTE_NODE_GROUP,
     image_purpose=ImagePurpose.PCS,
-    added_user_data_bytes=ADDED_BY_PCS_BYTES,
+    user_data_part_bytes=ADDED_BY_PCS_BYTES,
     takes_subnet=True,
     takes_spot=False,
     takes_instance_type=False,

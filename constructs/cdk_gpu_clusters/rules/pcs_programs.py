@@ -72,7 +72,7 @@ def check_imported_settings(settings: Mapping[str, str], needed: Mapping[str, st
     """
     for name, value in needed.items():
         given = settings.get(name, "")
-        if not set(value.split(",")) <= set(given.split(",")):
+        if not _words(name, value) <= _words(name, given):
             yield IMPORTED_SETTINGS.finding(
                 cause="the cluster lacks a setting for the checks before and after jobs",
                 got=f"{name}={given}" if given else f"no {name}",
@@ -80,6 +80,11 @@ def check_imported_settings(settings: Mapping[str, str], needed: Mapping[str, st
                 fix=f"set it in the custom settings of the cluster: {name}={value}",
                 severity=Severity.WARNING,
             )
+
+
+def _words(name: str, value: str) -> set[str]:
+    """The words of a setting. Slurm compares them without regard to case (slurm.conf(5)), but not paths."""
+    return set((value if name in _PROGRAMS else value.lower()).split(","))
 
 
 def _folder(path: str) -> str:

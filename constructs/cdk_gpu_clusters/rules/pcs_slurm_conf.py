@@ -75,6 +75,7 @@ def _ends(name: str, settings: Mapping[str, str], allowed: str, *, beside: str =
         cause="Slurm's controller ends when it starts with this setting: AWS PCS cannot create or update the cluster",
         got=got,
         allowed=allowed,
+        fix=f"change {name}, or remove it" if name in settings else f"add {name}",
         path=name if name in settings else beside,
     )
 
@@ -95,7 +96,7 @@ def _prolog_flags(settings: Mapping[str, str]) -> Iterator[Finding]:
             "without it",
             got=f"PrologFlags={settings['PrologFlags']}",
             allowed="Alloc,Contain, with others if needed",
-            fix="add Contain; instead of NoHold, set SchedulerParameters to nohold_on_prolog_fail",
+            fix="add Contain, and remove NoHold, which excludes it",
             path="PrologFlags",
             severity=Severity.WARNING,
         )
@@ -126,6 +127,7 @@ def _scheduler_sizes(settings: Mapping[str, str]) -> Iterator[Finding]:
                 "cluster",
                 got=word,
                 allowed=f"{name} of at most {most}",
+                fix=f"give {name} at most {most}",
                 path="SchedulerParameters",
             )
 
@@ -147,6 +149,7 @@ def _accounted(settings: Mapping[str, str], *, accounting: bool | None) -> Itera
             cause="Slurm's controller ends when it starts with such a resource and no accounting database",
             got=f"{name}={', '.join(named)} without accounting",
             allowed="accounting, or none of these",
+            fix="turn accounting on, or remove them",
             path=name,
         )
 

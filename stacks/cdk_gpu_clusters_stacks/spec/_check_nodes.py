@@ -502,7 +502,9 @@ def check_size(fleet: PlannedFleet) -> list[Fault]:
     plan = replace(fleet.plan, request=replace(fleet.plan.request, name="f" * _LONGEST_PATH))
     text = render_user_data(node_settings(plan, node), _LONGEST_OBJECT)
     where = "server" if isinstance(spec, InferenceFleetSpec) else "user_data" if spec.user_data else "environment"
-    return faults_at((*fleet.key, where), check_user_data_size(text, added_bytes=profile.added_user_data_bytes))
+    # A fleet of EKS has no image of its own here.
+    added = profile.added_user_data_bytes(own_image=False)
+    return faults_at((*fleet.key, where), check_user_data_size(text, added_bytes=added))
 
 
 def _kubectl(fleet: PlannedFleet) -> tuple[UserDataPart, ...]:

@@ -324,6 +324,8 @@ def _key_in_fleet(view: PlannedFleet, finding: Finding) -> tuple[str | int, ...]
         return "pcs", "node_settings", view.name, name
     if finding.path == "capacity":
         return *view.key, "capacity"
+    if finding.path == "update_policy":
+        return *view.key, "update"
     if finding.path in ("min_node_count", "min_nodes"):
         return *view.key, "nodes" if view.spec.nodes is not None else "min_nodes"
     return (*view.key, "mig") if finding.path.startswith(("GresCustomSettings", "Sockets")) else view.key
@@ -340,6 +342,9 @@ def _of_fleet(view: PlannedFleet, finding: Finding, key: tuple[str | int, ...]) 
         fix = "remove Gres: it follows from mig, and AWS PCS knows GPUs that are not split by the instance type"
     elif finding.path == "capacity":
         fix, allowed = (_A_FLEET_EACH, "one block") if view.plan.terms.blocks else ("write capacity: spot", "spot")
+    elif finding.path == "update_policy":
+        finding = replace(finding, got="update: never")
+        fix, allowed = "remove update; pin the image, and deploy when nodes may be replaced", "rolling"
     elif finding.id == STATIC_MIG.id:
         fix = f"write nodes: {view.plan.maximum} in place of min_nodes and max_nodes"
     elif finding.id == STATIC_OR_DYNAMIC.id:

@@ -146,7 +146,7 @@ _OF_NODES: tuple[tuple[frozenset[str], FleetCheck], ...] = (
     (frozenset(), check_capacity),
     (frozenset({"capacity"}), check_group_region),
     (frozenset({"capacity", "update"}), check_node_group),
-    (COUNTS | {"capacity", "mig"}, check_compute_nodes),
+    (COUNTS | {"capacity", "mig", "update"}, check_compute_nodes),
     (frozenset({"image"}), check_machine_image),
     (frozenset(), check_devices),
     (frozenset(), check_mig),

@@ -123,7 +123,11 @@ class PlannedFleet(FleetPart):
         return plan_compute_node_group(
             self.plan,
             ComputeNodeGroupRequest(
-                key=self.name, slurm_version=self.slurm_version, slurm_settings=self.slurm_node_settings
+                key=self.name,
+                slurm_version=self.slurm_version,
+                slurm_settings=self.slurm_node_settings,
+                # The default is that of other orchestrators.
+                keeps_nodes="update" in self.spec.model_fields_set and self.spec.update == "never",
             ),
         )
 

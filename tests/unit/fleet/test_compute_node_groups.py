@@ -125,6 +125,11 @@ def test_slices_before_the_topology_of_pcs_need_the_sockets() -> None:
     assert ids(group(split, slurm_version="25.11", slurm_settings={"Sockets": "2"})) == []
 
 
+@pytest.mark.parametrize(("keeps_nodes", "expected"), [(True, ["GPU-PCS-062"]), (False, [])])
+def test_nothing_keeps_the_nodes_of_a_changed_group(keeps_nodes: bool, expected: list[str]) -> None:
+    assert ids(group(keeps_nodes=keeps_nodes)) == expected
+
+
 @given(key=st.text(min_size=1, max_size=60), kind=st.sampled_from(["p5.48xlarge", "g6.xlarge"]))
 def test_a_name_that_follows_is_one_that_pcs_takes(key: str, kind: str) -> None:
     plan = group(replace(TRAINERS, instance_type=kind), key=key)

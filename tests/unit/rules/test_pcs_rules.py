@@ -113,6 +113,7 @@ def test_each_fault_of_a_cluster_is_found(rule: str, change: dict[str, Any]) -> 
     of_version = ["GPU-PCS-017"] if change.get("slurm_version") == OLDER["slurm_version"] else []
     assert ids(found) == [*of_version, rule]
     assert all(one.got and one.allowed for one in found)
+    assert all(one.fix for one in found if one.id == "GPU-PCS-040")
 
 
 def test_all_faults_of_a_cluster_are_found_at_once() -> None:

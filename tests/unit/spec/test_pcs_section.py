@@ -127,6 +127,8 @@ def test_settings_of_an_existing_cluster_are_compared(tmp_path: Path) -> None:
         return [one for one in found(tmp_path, section(said)) if "GPU-PCS-069" in one]
 
     assert warned(cluster_settings()) == []
+    assert warned(cluster_settings() | {"PrologFlags": "alloc,contain"}) == []
+    assert len(warned(cluster_settings() | {"Prolog": "/etc/GPU-cluster/prolog.d/*"})) == 1
     assert warned(cluster_settings() | {"PrologFlags": "Contain"}) == ["6:116 GPU-PCS-069 warning"]
     assert len(warned({})) == len(cluster_settings())
 

@@ -159,7 +159,7 @@ class PcsCluster(IPcsCluster):
             log_encryption_key: Key of these logs; CloudWatch's own if left out.
 
         Raises:
-            ConfigError: GPU-PCS-016 to -022, -027, -037, -040 to -043 and -063, all of them at once.
+            ConfigError: GPU-PCS-016 to -022, -027, -037, -040, -041, -043 and -063, all of them at once.
         """
         super().__init__(scope, construct_id)
         version = slurm_version or DEFAULT_SLURM_VERSION

@@ -261,13 +261,9 @@ class IPcsCluster(ClusterConstruct):
         """Share of the running nodes that have a job, 0 to 1."""
         return self.metric("CapacityUtilization")
 
-    def check_programs(self, user_data: str = "") -> list[Finding]:
-        """Find programs of the cluster's Prolog and Epilog that nodes with this user data do not have.
-
-        Args:
-            user_data: Their user data; empty if it is not known.
-        """
-        return check_node_programs(self._identity.slurm_settings, user_data)
+    def check_programs(self) -> list[Finding]:
+        """Find programs of the cluster's Prolog and Epilog that nodes of other makes may lack."""
+        return check_node_programs(self._identity.slurm_settings, "")
 
     def check_nodes(self, node_count: int) -> list[Finding]:
         """Count nodes of a new group, and find more than a cluster of this size holds.

@@ -43,7 +43,7 @@ from cdk_gpu_clusters.compute.reconcile import (
     DEPLOYED,
 )
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_pcs
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.compute_node_group import (
     ComputeNodeGroupPlan,
     ComputeNodeGroupRequest,
@@ -64,11 +64,6 @@ from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.gres import GresMode
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
-REPLACED_WHEN_IDLE = define_rule(
-    "GPU-PCS-062",
-    "AWS PCS replaces the nodes of a changed group when their jobs have ended",
-    source='AWS PCS user guide, "Updating an AWS PCS compute node group"',
-)
 # EC2 user guide, "Use allocation strategies": the one that EC2 recommends for most.
 _SPOT_STRATEGY = "price-capacity-optimized"
 # What a boot has fetched stays on the node: a reboot needs no network.
@@ -142,7 +137,7 @@ class SlurmCluster(Protocol):
     def security_groups(self) -> Sequence[ec2.ISecurityGroup]: ...
     @property
     def vpc(self) -> ec2.IVpc: ...
-    def check_programs(self, user_data: str = "") -> list[Finding]: ...
+    def check_programs(self) -> list[Finding]: ...
     def check_nodes(self, node_count: int) -> list[Finding]: ...
 
 
@@ -258,7 +253,6 @@ class PcsNodeGroup(ServiceNodeGroup):
                 *group.findings,
                 *cluster.check_nodes(group.maximum),
                 *check_pcs_parts(options.get("user_data_parts", ())),
-                *_check_update(options.get("update_policy")),
                 *([] if users is None else check_users(users)),
                 *([] if directory is None else check_directory(directory)),
             ],
@@ -372,6 +366,7 @@ class PcsNodeGroup(ServiceNodeGroup):
                 gres_mode=options.get("gres_mode", GresMode.AUTODETECT),
                 scale_down_idle_seconds=None if idle is None else math.ceil(idle.to_seconds()),
                 scripts=(*own, *options.get("lifecycle_scripts", ())),
+                keeps_nodes=options.get("update_policy") is UpdatePolicy.NEVER_REPLACE,
             ),
         )
 
@@ -439,20 +434,6 @@ def _numbers_of(names: Sequence[str], users: UserList | None) -> tuple[str, ...]
     """Users of the list by their numbers: the nodes make these users only after they have limited the metadata."""
     numbers = {} if users is None else {one.name: str(one.uid) for one in users.users}
     return tuple(numbers.get(name, name) for name in names)
-
-
-def _check_update(policy: UpdatePolicy | None) -> list[Finding]:
-    if policy is not UpdatePolicy.NEVER_REPLACE:
-        return []
-    return [
-        REPLACED_WHEN_IDLE.finding(
-            cause="nothing keeps AWS PCS from replacing the nodes of a group that a deployment changes",
-            got=f"update_policy {policy.name}",
-            allowed="UpdatePolicy.ROLLING, which is what AWS PCS does",
-            fix="leave update_policy out; pin the image, and change the group when its nodes may be replaced",
-            path="update_policy",
-        )
-    ]
 
 
 def _script_assets(scope: Construct, scripts: Sequence[LifecycleScript]) -> dict[str, NodeAsset]:

@@ -168,7 +168,10 @@ def _same_network(store: ExistingFsx, inquiry: Inquiry) -> Iterator[Verdict]:
             fix="put the fleets into its VPC, or make sure that a peering joins the two",
         )
     subnets = found_subnets(inquiry)
-    for subnet in (subnets[one] for one in found.get("SubnetIds", ()) if one in subnets):
+    # FSx API reference, OpenZFSFileSystemConfiguration: of two servers, the preferred one is in this subnet.
+    preferred = found.get("OpenZFSConfiguration", {}).get("PreferredSubnetId")
+    servers = [preferred] if preferred else found.get("SubnetIds", ())
+    for subnet in (subnets[one] for one in servers if one in subnets):
         if not inquiry.cluster.is_zone(network.availability_zone, subnet):
             cause = f"{store.file_system_id} is in {subnet['AvailabilityZone']}"
             if isinstance(store, ExistingLustreOptions) and store.efa:

@@ -7,7 +7,9 @@ by slurmd itself, after a failed prolog or epilog, is no operator's: a repair ta
 A drain belongs to the name of a node, and Slurm keeps it while the node is powered down. In a group that scales
 (GPU_SCALES), Slurm would never start an instance for that name again. There, a node that has to go is powered down as
 soon as its jobs have ended, which ends its drain (scontrol manual, POWER_DOWN_ASAP; SchedMD/slurm,
-src/slurmctld/power_save.c, "Clear power_down_asap"). A drain for another purpose ends by itself after a day.
+src/slurmctld/power_save.c, "Clear power_down_asap"). A drain for another purpose ends by itself after a day
+(ResumeAfter). Slurm keeps that time when an operator takes such a drain over: theirs then ends with it, unless they
+write ResumeAfter=-1.
 """
 
 from __future__ import annotations
