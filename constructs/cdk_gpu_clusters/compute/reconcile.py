@@ -36,7 +36,7 @@ from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN
 PERIOD_MINUTES = 5
 #: The tag with which an operator keeps a size of his own.
 SIZE_TAG, MANUAL = "gpu-clusters:size", "manual"
-#: Comment of the state machine, by which it is found in a deployed stack, and what precedes the least size that it sets.
+#: By these a deployed state machine is recognized: its comment, and what precedes the least size that it sets.
 COMMENT, BELOW_FLOOR = "Sizes the group to its capacity", "$seen.least < "
 
 _MACHINE, DEPLOYED = "Reconcile/Machine", "Reconcile/Deployed"

@@ -24,9 +24,9 @@ ITEM_KEYS: Mapping[str, tuple[str, ...]] = {
     "Tags": ("Key",),
     "Taints": ("Key", "Effect"),
 }
-#: Defaults of EC2, by the last two names of their path: a launch template that states one is as one that leaves it out.
-#: None for what EC2 alone sets. Source: EC2 API reference, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
-#: and LaunchTemplateInstanceMetadataOptions.
+#: Documented defaults, by the last two names of their path: to state one is the same as to leave it out. None for what
+#: EC2 alone sets. Sources: EC2 API reference, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest and
+#: LaunchTemplateInstanceMetadataOptions; AWS PCS API reference, Accounting, Networking and SlurmRest.
 _DEFAULTS: Mapping[tuple[str, str], Any] = {
     ("NetworkInterfaces", "InterfaceType"): "interface",
     ("NetworkInterfaces", "NetworkCardIndex"): 0,
@@ -34,6 +34,10 @@ _DEFAULTS: Mapping[tuple[str, str], Any] = {
     ("MetadataOptions", "HttpProtocolIpv6"): "disabled",
     ("MetadataOptions", "InstanceMetadataTags"): "disabled",
     ("MetadataOptions", "State"): None,
+    ("Accounting", "DefaultPurgeTimeInDays"): -1,
+    ("Accounting", "Mode"): "NONE",
+    ("Networking", "NetworkType"): "IPV4",
+    ("SlurmRest", "Mode"): "NONE",
 }
 
 
@@ -63,6 +67,8 @@ def differences(planned: Any, live: Any, path: Path = (), *, strict: bool = Fals
     """
     if planned is UNKNOWN or (isinstance(planned, list) and UNKNOWN in planned):
         return
+    if live is None and _is_default(planned, path):
+        return
     if isinstance(planned, Mapping) and isinstance(live, Mapping):
         for name in planned:
             yield from differences(planned[name], live.get(name), (*path, name), strict=strict)
@@ -80,9 +86,16 @@ def differences(planned: Any, live: Any, path: Path = (), *, strict: bool = Fals
 def _added(planned: Json, live: Json, path: Path) -> Iterator[Difference]:
     """What the plan does not give, and is no default."""
     for name in (one for one in live if one not in planned):
-        place = (_last_name(path), name)
-        if not _empty(live[name]) and not (place in _DEFAULTS and _DEFAULTS[place] in (None, live[name])):
+        if not _empty(live[name]) and not _is_default(live[name], (*path, name)):
             yield Difference(path=(*path, name), planned=None, live=live[name])
+
+
+def _is_default(value: Any, path: Path) -> bool:
+    """Whether a value, or all values in it, are what AWS takes where nothing is stated."""
+    if isinstance(value, Mapping):
+        return all(_is_default(one, (*path, name)) for name, one in value.items())
+    place = (_last_name(path[:-1]), path[-1] if path else "")
+    return place in _DEFAULTS and _DEFAULTS[place] in (None, value)
 
 
 def _of_lists(planned: Sequence[Any], live: Sequence[Any], path: Path, *, strict: bool) -> Iterator[Difference]:

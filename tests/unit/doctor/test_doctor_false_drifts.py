@@ -52,20 +52,28 @@ DEFAULTS = [(*place, value) for place, value in _DEFAULTS.items() if value is no
 
 
 @pytest.mark.parametrize(("above", "name", "value"), DEFAULTS)
-def test_a_stated_default_of_a_launch_template_is_no_difference(above: str, name: str, value: Any) -> None:
+def test_a_stated_default_is_no_difference(above: str, name: str, value: Any) -> None:
     assert paths({}, {name: value}, (above,), strict=True) == []
     assert paths({}, {name: f"not {value}"}, (above,), strict=True) == [f"{above}.{name}"]
+    for live in ({}, {above: {}}, {above: {name: value}}):
+        assert paths({above: {name: value}}, live) == []
+    assert paths({above: {name: value}}, {above: {name: f"not {value}"}}) == [f"{above}.{name}"]
+    assert paths({above: {name: value, "Other": "x"}}, {}) == [above]
 
 
 @pytest.mark.parametrize(("above", "name", "value"), DEFAULTS)
 def test_each_default_is_that_of_the_service_model(above: str, name: str, value: Any) -> None:
-    shapes = {
-        "NetworkInterfaces": "LaunchTemplateInstanceNetworkInterfaceSpecificationRequest",
-        "MetadataOptions": "LaunchTemplateInstanceMetadataOptionsRequest",
-    }
-    model = botocore.session.get_session().get_service_model("ec2").shape_for(shapes[above])
-    words = re.sub("<[^>]+>", "", model.members[name].documentation)
-    assert re.search(rf"[Dd]efault[^.]*\b{value}\b|specify {value} or omit", words), words
+    service, shape = {
+        "Accounting": ("pcs", "Accounting"),
+        "MetadataOptions": ("ec2", "LaunchTemplateInstanceMetadataOptionsRequest"),
+        "NetworkInterfaces": ("ec2", "LaunchTemplateInstanceNetworkInterfaceSpecificationRequest"),
+        "Networking": ("pcs", "Networking"),
+        "SlurmRest": ("pcs", "SlurmRest"),
+    }[above]
+    model = botocore.session.get_session().get_service_model(service).shape_for(shape)
+    members = {f"{key[:1].upper()}{key[1:]}": one for key, one in model.members.items()}
+    words = re.sub("<[^>]+>", "", members[name].documentation)
+    assert re.search(rf"[Dd]efault[^.]*[ :]{value}\b|specify {value} or omit", words), words
 
 
 # Sizes.
