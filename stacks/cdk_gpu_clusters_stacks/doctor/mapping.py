@@ -252,7 +252,8 @@ KINDS: tuple[Kind, ...] = (
                 "Tenancy",
             ),
         ),
-        is_gone=lambda found: found.get("State") in ("cancelled", "expired", "failed"),
+        # One that expired ended as planned, or its end date differs.
+        is_gone=lambda found: found.get("State") in ("cancelled", "failed"),
     ),
     Kind(
         type="AWS::EC2::Subnet",

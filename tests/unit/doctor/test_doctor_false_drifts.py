@@ -14,6 +14,7 @@ import pytest
 from cdk_gpu_clusters.compute.reconcile import MANUAL, SIZE_TAG
 from cdk_gpu_clusters_stacks.doctor import Diagnosis, examine
 from cdk_gpu_clusters_stacks.doctor.compare import _DEFAULTS, differences
+from cdk_gpu_clusters_stacks.doctor.mapping import BY_TYPE, described
 from cdk_gpu_clusters_stacks.doctor.planned import Stack
 from cdk_gpu_clusters_stacks.doctor.sizes import size_differences
 from cdk_gpu_clusters_stacks.preflight import Account
@@ -163,6 +164,18 @@ def test_bounds_of_a_compute_node_group_are_those_that_its_state_machine_sets(
     live = {"ScalingConfiguration": {"MinInstanceCount": least, "MaxInstanceCount": most}}
     expected = sorted(f"ScalingConfiguration.{name}" for name in found)
     assert sorted(sizes(stack, PCS, given, live)) == expected
+
+
+# Capacity.
+
+
+@pytest.mark.parametrize(("state", "is_there"), [("active", True), ("expired", True), ("cancelled", False)])
+def test_a_reservation_that_expired_ended_as_planned(state: str, is_there: bool) -> None:
+    kind = BY_TYPE["Custom::EC2CapacityReservation"]
+    states = botocore.session.get_session().get_service_model("ec2").shape_for("CapacityReservationState")
+    assert state in states.enum
+    found = described(kind, {"CapacityReservations": [{"State": state, "TotalInstanceCount": 4}]})
+    assert (found is not None) is is_there
 
 
 # Rules of security groups.
