@@ -36,6 +36,8 @@ from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN
 PERIOD_MINUTES = 5
 #: The tag with which an operator keeps a size of his own.
 SIZE_TAG, MANUAL = "gpu-clusters:size", "manual"
+#: By these a deployed state machine is recognized: its comment, and what precedes the least size that it sets.
+COMMENT, BELOW_FLOOR = "Sizes the group to its capacity", "$seen.least < "
 
 _MACHINE, DEPLOYED = "Reconcile/Machine", "Reconcile/Deployed"
 POLICY, _START_POLICY = "Reconcile/MachinePolicy", "Reconcile/MachineStartPolicy"
@@ -171,7 +173,7 @@ class Reconcile:
     def definition(self) -> dict[str, Any]:
         """The state machine in Amazon States Language; `${Alarm}`, `${Blocks}` and `${Reservations}` are filled in."""
         return {
-            "Comment": "Sizes the group to its capacity",
+            "Comment": COMMENT,
             "QueryLanguage": "JSONata",
             "StartAt": "Look",
             "TimeoutSeconds": _TIMEOUT_SECONDS,
@@ -239,7 +241,7 @@ class Reconcile:
         """The states inside a window."""
         differs, size = f"$seen.desired != {_IN_SERVICE}", self.calls.resize(_IN_SERVICE)
         if not self.keeps_size and self.calls.floor is not None:
-            differs, size = f"$seen.least < {self.fewest}", self.calls.floor(self.fewest)
+            differs, size = f"{BELOW_FLOOR}{self.fewest}", self.calls.floor(self.fewest)
         choices = [_when(differs, "Size")]
         states: dict[str, Any] = {
             "IsSized": {"Type": "Choice", "Choices": choices, "Default": self._end},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +24,20 @@ ITEM_KEYS: Mapping[str, tuple[str, ...]] = {
     "Tags": ("Key",),
     "Taints": ("Key", "Effect"),
 }
-#: What EC2 fills in where a launch template leaves it out, by the last two names of its path.
-_FILLED_IN: Mapping[tuple[str, str], Any] = {
+#: Documented defaults, by the last two names of their path: to state one is the same as to leave it out. None for what
+#: EC2 alone sets. Sources: EC2 API reference, LaunchTemplateInstanceNetworkInterfaceSpecificationRequest and
+#: LaunchTemplateInstanceMetadataOptions; AWS PCS API reference, Accounting, Networking and SlurmRest.
+_DEFAULTS: Mapping[tuple[str, str], Any] = {
     ("NetworkInterfaces", "InterfaceType"): "interface",
     ("NetworkInterfaces", "NetworkCardIndex"): 0,
+    ("MetadataOptions", "HttpEndpoint"): "enabled",
+    ("MetadataOptions", "HttpProtocolIpv6"): "disabled",
+    ("MetadataOptions", "InstanceMetadataTags"): "disabled",
     ("MetadataOptions", "State"): None,
+    ("Accounting", "DefaultPurgeTimeInDays"): -1,
+    ("Accounting", "Mode"): "NONE",
+    ("Networking", "NetworkType"): "IPV4",
+    ("SlurmRest", "Mode"): "NONE",
 }
 
 
@@ -58,6 +67,8 @@ def differences(planned: Any, live: Any, path: Path = (), *, strict: bool = Fals
     """
     if planned is UNKNOWN or (isinstance(planned, list) and UNKNOWN in planned):
         return
+    if live is None and _is_default(planned, path):
+        return
     if isinstance(planned, Mapping) and isinstance(live, Mapping):
         for name in planned:
             yield from differences(planned[name], live.get(name), (*path, name), strict=strict)
@@ -73,17 +84,24 @@ def differences(planned: Any, live: Any, path: Path = (), *, strict: bool = Fals
 
 
 def _added(planned: Json, live: Json, path: Path) -> Iterator[Difference]:
-    """What the plan does not give, and AWS does not fill in."""
+    """What the plan does not give, and is no default."""
     for name in (one for one in live if one not in planned):
-        place = (_last_name(path), name)
-        if not _empty(live[name]) and not (place in _FILLED_IN and _FILLED_IN[place] in (None, live[name])):
+        if not _empty(live[name]) and not _is_default(live[name], (*path, name)):
             yield Difference(path=(*path, name), planned=None, live=live[name])
+
+
+def _is_default(value: Any, path: Path) -> bool:
+    """Whether a value, or all values in it, are what AWS takes where nothing is stated."""
+    if isinstance(value, Mapping):
+        return all(_is_default(one, (*path, name)) for name, one in value.items())
+    place = (_last_name(path[:-1]), path[-1] if path else "")
+    return place in _DEFAULTS and _DEFAULTS[place] in (None, value)
 
 
 def _of_lists(planned: Sequence[Any], live: Sequence[Any], path: Path, *, strict: bool) -> Iterator[Difference]:
     keys = ITEM_KEYS.get(path[-1] if path else "")
     if keys is None or not all(isinstance(one, Mapping) for one in (*planned, *live)):
-        if sorted(map(text_of, planned)) != sorted(map(text_of, live)):
+        if not _same_items(planned, live, path, strict=strict):
             yield Difference(path=path, planned=list(planned), live=list(live))
         return
     wanted, found = ({key_of(one, keys): one for one in some} for some in (planned, live))
@@ -96,6 +114,17 @@ def _of_lists(planned: Sequence[Any], live: Sequence[Any], path: Path, *, strict
         yield from (
             Difference(path=(*path, key), planned=None, live=item) for key, item in found.items() if key not in wanted
         )
+
+
+def _same_items(planned: Sequence[Any], live: Sequence[Any], path: Path, *, strict: bool) -> bool:
+    """Whether two lists have the same items in any order, apart from members of items that are AWS's own."""
+    rest = list(live)
+    for item in sorted(planned, key=lambda one: len(text_of(one)), reverse=True):  # the most specific one first
+        same = (at for at, one in enumerate(rest) if not any(differences(item, one, path, strict=strict)))
+        if (at := next(same, None)) is None:
+            return False
+        del rest[at]
+    return not rest
 
 
 def key_of(item: Json, keys: Sequence[str]) -> str:
@@ -117,11 +146,8 @@ def _empty(value: Any) -> bool:
 def _equal(planned: Any, live: Any, path: Path) -> bool:
     if _empty(planned) and _empty(live):
         return True
-    if path and path[-1] == "ConfigurationValues":
-        return text_of(_parsed(planned)) == text_of(_parsed(live))
-    if path and path[-1] == "EndDate":
-        return bool(_moment(planned) == _moment(live))
-    return text_of(planned) == text_of(live)
+    form = _FORMS.get(path[-1] if path else "", lambda value: value)
+    return text_of(form(planned)) == text_of(form(live))
 
 
 def _parsed(text: Any) -> Any:
@@ -135,6 +161,22 @@ def _moment(value: Any) -> Any:
     from cdk_gpu_clusters_stacks.failures.answers import time_of
 
     return time_of(value) or value
+
+
+def _log_group(arn: Any) -> str:
+    """The log group in an ARN: FSx may answer with a log stream in it, and ARNs of groups may end with `:*`.
+
+    Sources: hashicorp/terraform-provider-aws, `logStateFunc` for FSx; CloudWatch Logs API reference, LogGroup.
+    """
+    return ":".join(str(arn).split(":")[:7])
+
+
+#: Values that AWS may write in another form, by the name of their property: what is compared instead.
+_FORMS: Mapping[str, Callable[[Any], Any]] = {
+    "ConfigurationValues": _parsed,
+    "Destination": _log_group,
+    "EndDate": _moment,
+}
 
 
 def text_of(value: Any) -> str:

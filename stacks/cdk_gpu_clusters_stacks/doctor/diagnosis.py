@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdk_gpu_clusters_stacks.failures.reading import Unread
+from cdk_gpu_clusters_stacks.preflight.unread import Unread
 
 from .compare import Path
 

@@ -16,6 +16,7 @@ from .judge import judge_drifts
 from .live import Live, read_live
 from .mapping import BY_TYPE, DIRECTIONS, RULE_TYPES, SECURITY_GROUP, Json, rule_properties, traffic_of
 from .planned import UNKNOWN, Resolver, Stack, Unknown
+from .sizes import size_differences
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.rule import TemplateRule
@@ -38,11 +39,15 @@ def examine(spec: ClusterSpec, account: Account, *, rules: Sequence[TemplateRule
     )
     examiner = _Examiner(live, found, region=spec.region)
     examiner.compare_resources()
-    examiner.compare_sizes()
     examiner.compare_versions()
     examiner.compare_rules()
     judge_drifts(live, found, rules, region=spec.region)
     return found
+
+
+# What EC2 gives a group whose template has no egress rules (CloudFormation template reference, AWS::EC2::SecurityGroup,
+# "Remove Default Rule"). Whether rules of a type of their own remove it is not stated there.
+_DEFAULT_EGRESS = ({"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}, {"IpProtocol": "-1", "CidrIpv6": "::/0"})
 
 
 class _Examiner:
@@ -63,11 +68,14 @@ class _Examiner:
             if properties is None:
                 self._add(stack, logical_id)
                 continue
-            planned = self._planned(stack, logical_id, resource.get("Properties") or {}, properties)
-            strict = resource["Type"] == "AWS::EC2::LaunchTemplate"
-            for difference in differences(planned, properties, strict=strict):
-                self._add(stack, logical_id, difference)
-            for difference in _set_by_hand(resource["Type"], resource.get("Properties") or {}, properties):
+            given, kind = resource.get("Properties") or {}, resource["Type"]
+            planned = self._planned(stack, logical_id, given, properties)
+            found = [
+                *size_differences(stack, kind, planned, properties),
+                *differences(planned, properties, strict=kind == "AWS::EC2::LaunchTemplate"),
+                *_set_by_hand(kind, given, properties),
+            ]
+            for difference in found:
                 self._add(stack, logical_id, difference)
 
     def _planned(self, stack: Stack, logical_id: str, given: Json, live: Json) -> dict[str, Any]:
@@ -94,31 +102,6 @@ class _Examiner:
                 self._found.unknown.append(place)
             return UNKNOWN
 
-    def compare_sizes(self) -> None:
-        """Fleets on reservations that a state machine sizes: it sets 0 or the largest size, and nothing between."""
-        for (name, logical_id), properties in self._live.resources.items():
-            stack = self._live.stacks[name]
-            resource = stack.template["Resources"][logical_id]
-            given = resource.get("Properties") or {}
-            if resource["Type"] != "AWS::AutoScaling::AutoScalingGroup" or not properties:
-                continue
-            if "DesiredCapacity" in given or str(given.get("MinSize")) != "0" or not self._on_block(stack):
-                continue
-            if str(properties.get("DesiredCapacity")) not in ("0", str(given.get("MaxSize"))):
-                planned = f"0 or {given.get('MaxSize')}"
-                difference = Difference(
-                    path=("DesiredCapacity",), planned=planned, live=properties.get("DesiredCapacity")
-                )
-                self._add(stack, logical_id, difference)
-
-    def _on_block(self, stack: Stack) -> bool:
-        """Whether a launch template of the stack buys from a Capacity Block."""
-        return any(
-            (resource["Properties"]["LaunchTemplateData"].get("InstanceMarketOptions") or {}).get("MarketType")
-            == "capacity-block"
-            for _, resource in stack.resources("AWS::EC2::LaunchTemplate")
-        )
-
     def compare_versions(self) -> None:
         """Versions of launch templates that no stack made, and nodes on a version that differs from the plan."""
         for (name, logical_id), (number, content) in self._live.latest.items():
@@ -139,7 +122,7 @@ class _Examiner:
     # Security groups: a rule of the plan is inside its group, or a resource of its own in any stack.
 
     def compare_rules(self) -> None:
-        planned = list(self._planned_rules())
+        planned, all_are_known = self._planned_rules()
         for group, documents in self._live.rules.items():
             rest = {one.get("SecurityGroupRuleId", str(number)): one for number, one in enumerate(documents)}
             owner = self._group_of(group)
@@ -156,26 +139,38 @@ class _Examiner:
             if owner is not None:
                 for egress, name in DIRECTIONS.items():
                     extra = [rule_properties(one) for one in rest.values() if bool(one.get("IsEgress")) is egress]
+                    if not all_are_known:
+                        extra = []  # each may be one that could not be read
+                    elif egress and not any(one.is_egress and not one.is_resource for one in mine):
+                        extra = [one for one in extra if one not in _DEFAULT_EGRESS]
                     if extra or missing[egress]:
                         difference = Difference(path=(name,), planned=missing[egress] or None, live=extra or None)
                         self._add(*owner, difference)
 
-    def _planned_rules(self) -> Iterator[_PlannedRule]:
+    def _planned_rules(self) -> tuple[list[_PlannedRule], bool]:
+        """The rules of all stacks, and whether none is missing for lack of an answer or of a value."""
+        found: list[_PlannedRule] = []
+        all_are_known = not any(one.call.startswith("cloudformation") for one in self._found.unread)
         for stack in self._live.stacks.values():
             for logical_id, resource in stack.resources(SECURITY_GROUP, *(f"AWS::EC2::{n}" for n in RULE_TYPES)):
                 try:
-                    given = self._resolvers[stack.name].value(resource.get("Properties") or {})
+                    found += self._rules_of(stack, logical_id, resource)
+                    self._found.compared += 1
                 except Unknown:
                     self._found.unknown.append(f"{stack.name} {logical_id}")
-                    continue
-                self._found.compared += 1
-                if resource["Type"] == SECURITY_GROUP:
-                    for egress, name in DIRECTIONS.items():
-                        for one in given.get(name, ()):
-                            yield _PlannedRule(stack, logical_id, stack.physical_ids[logical_id], one, egress, False)
-                else:
-                    egress = resource["Type"].endswith("Egress")
-                    yield _PlannedRule(stack, logical_id, given.get("GroupId", ""), given, egress, True)
+                    all_are_known = False
+        return found, all_are_known
+
+    def _rules_of(self, stack: Stack, logical_id: str, resource: Json) -> Iterator[_PlannedRule]:
+        """The rules inside a security group, or the one that a resource is."""
+        given, value = resource.get("Properties") or {}, self._resolvers[stack.name].value
+        if resource["Type"] == SECURITY_GROUP:
+            for egress, name in DIRECTIONS.items():
+                for one in value(given.get(name, [])):
+                    yield _PlannedRule(stack, logical_id, stack.physical_ids[logical_id], one, egress, False)
+        else:
+            rule, egress = value(given), resource["Type"].endswith("Egress")
+            yield _PlannedRule(stack, logical_id, rule.get("GroupId", ""), rule, egress, True)
 
     def _match(self, planned: _PlannedRule, rest: Mapping[str, Json]) -> str | None:
         """The described rule that is a planned one: by its id, otherwise by what it allows."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdk_gpu_clusters_stacks.failures.calls import STACK_RESOURCES
-from cdk_gpu_clusters_stacks.failures.reading import Unread
 from cdk_gpu_clusters_stacks.preflight.account import Account, Answer
 from cdk_gpu_clusters_stacks.preflight.call import (
     CALLER,
@@ -22,6 +21,7 @@ from cdk_gpu_clusters_stacks.preflight.call import (
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
+from cdk_gpu_clusters_stacks.preflight.unread import Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, RULE_TYPES, SECURITY_GROUP, TEMPLATES, Json, described

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cdk_gpu_clusters_stacks.failures.calls import EKS_NODE_GROUP, GROUPS, PCS_NODE_GROUP
 from cdk_gpu_clusters_stacks.preflight.call import (
     EKS_ADD_ON,
     EKS_CLUSTER,
@@ -27,11 +28,8 @@ from cdk_gpu_clusters_stacks.preflight.call import (
 Json = Mapping[str, Any]
 
 TEMPLATES = define_call("ec2", "describe_launch_template_versions")
-GROUPS = define_call("autoscaling", "describe_auto_scaling_groups")
 HOOKS = define_call("autoscaling", "describe_lifecycle_hooks")
 LINKS = define_call("fsx", "describe_data_repository_associations")
-EKS_NODE_GROUP = define_call("eks", "describe_nodegroup")
-PCS_NODE_GROUP = define_call("pcs", "get_compute_node_group")
 PCS_QUEUE = define_call("pcs", "get_queue")
 
 
@@ -45,7 +43,7 @@ class Member:
         convert: Turns the member's value into the property's, where they differ by more than spelling.
         verbatim: Whether the keys below are the user's own, such as tags.
         may_be_unset: Whether a value that the template does not give is compared with `unset`.
-        unset: The value that AWS answers where nothing is set.
+        unset: The value that AWS answers where nothing is set, if it is not 0, false or empty.
     """
 
     name: str
@@ -157,6 +155,11 @@ def _same(*names: str) -> tuple[Member, ...]:
     return tuple(Member(name=name, property=name) for name in names)
 
 
+def _may_be_unset(*names: str) -> tuple[Member, ...]:
+    """Members that AWS answers as 0, false or empty where nothing is set."""
+    return tuple(Member(name=name, property=name, may_be_unset=True) for name in names)
+
+
 def _small(*names: str) -> tuple[Member, ...]:
     return tuple(Member(name=f"{name[:1].lower()}{name[1:]}", property=name) for name in names)
 
@@ -185,8 +188,6 @@ def _pcs(*keys: str) -> Callable[[str], dict[str, str]]:
 #: State of suspended processes of an Auto Scaling group, which no property has: a template means that none is.
 SUSPENDED = "SuspendedProcesses"
 
-_TAGS = Member(name="Tags", property="Tags")
-
 KINDS: tuple[Kind, ...] = (
     Kind(
         type="AWS::EC2::LaunchTemplate",
@@ -214,21 +215,15 @@ KINDS: tuple[Kind, ...] = (
                 "DefaultInstanceWarmup",
                 "TargetGroupARNs",
                 "TerminationPolicies",
+                "Tags",
             ),
             Member(name="VPCZoneIdentifier", property="VPCZoneIdentifier", convert=_split),
             # EC2 Auto Scaling API reference, CreateAutoScalingGroup: `none` where no protection is given.
             Member(name="DeletionProtection", property="DeletionProtection", may_be_unset=True, unset="none"),
-            Member(name="MaxInstanceLifetime", property="MaxInstanceLifetime", may_be_unset=True, unset=0),
-            Member(name="CapacityRebalance", property="CapacityRebalance", may_be_unset=True, unset=False),
-            Member(name="PlacementGroup", property="PlacementGroup", may_be_unset=True, unset=""),
-            Member(
-                name="NewInstancesProtectedFromScaleIn",
-                property="NewInstancesProtectedFromScaleIn",
-                may_be_unset=True,
-                unset=False,
+            *_may_be_unset(
+                "CapacityRebalance", "MaxInstanceLifetime", "NewInstancesProtectedFromScaleIn", "PlacementGroup"
             ),
             Member(name=SUSPENDED, property=SUSPENDED, convert=_process_names, may_be_unset=True),
-            _TAGS,
         ),
     ),
     Kind(
@@ -257,23 +252,16 @@ KINDS: tuple[Kind, ...] = (
                 "Tenancy",
             ),
         ),
-        is_gone=lambda found: found.get("State") in ("cancelled", "expired", "failed"),
+        # One that expired ended as planned, or its end date differs.
+        is_gone=lambda found: found.get("State") in ("cancelled", "failed"),
     ),
     Kind(
         type="AWS::EC2::Subnet",
         call=SUBNETS,
         parameters=lambda name: {"SubnetIds": [name]},
         answer="Subnets",
-        members=(
-            # What else a subnet has never changes.
-            Member(name="MapPublicIpOnLaunch", property="MapPublicIpOnLaunch", may_be_unset=True, unset=False),
-            Member(
-                name="AssignIpv6AddressOnCreation",
-                property="AssignIpv6AddressOnCreation",
-                may_be_unset=True,
-                unset=False,
-            ),
-        ),
+        # What else a subnet has never changes.
+        members=_may_be_unset("AssignIpv6AddressOnCreation", "MapPublicIpOnLaunch"),
     ),
     Kind(
         type="AWS::FSx::FileSystem",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
+
+from cdk_gpu_clusters_stacks.preflight.unread import format_unread
 
 from .diagnosis import Diagnosis, Drift
 
@@ -27,7 +30,8 @@ def format_diagnosis(found: Diagnosis) -> Iterator[str]:
         for drift in drifts:
             yield from _lines(drift)
     yield from _faults(found)
-    yield from _unread(found)
+    yield from _unknown(found)
+    yield from format_unread(found.unread, found.absent)
 
 
 def _lines(drift: Drift) -> Iterator[str]:
@@ -59,21 +63,11 @@ def _faults(found: Diagnosis) -> Iterator[str]:
             yield f"  {stack} {resource}: {rule} {message}"
 
 
-def _unread(found: Diagnosis) -> Iterator[str]:
-    if found.unread:
-        yield ""
-        yield "cannot tell"
-        for one in found.unread:
-            yield f"  {' '.join(filter(None, (one.call, one.about)))}: {one.cause}"
-            if one.fix:
-                yield f"    fix: {one.fix}"
+def _unknown(found: Diagnosis) -> Iterator[str]:
     if found.unknown:
         yield ""
         yield "not compared, since only CloudFormation knows the planned value"
         yield from (f"  {one}" for one in found.unknown)
-    if found.absent:
-        yield ""
-        yield f"not deployed: {', '.join(found.absent)}"
 
 
 def as_json(found: Diagnosis) -> dict[str, Any]:
@@ -104,16 +98,7 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
             {"stack": stack, "resource": resource, "rule": rule, "message": message}
             for stack, resource, rule, message in found.faults
         ],
-        "unread": [
-            {
-                "call": one.call,
-                "about": one.about,
-                "cause": one.cause,
-                "fix": one.fix,
-                "permission": one.permission,
-            }
-            for one in found.unread
-        ],
+        "unread": [asdict(one) for one in found.unread],
         "unknown": found.unknown,
         "absent": found.absent,
     }

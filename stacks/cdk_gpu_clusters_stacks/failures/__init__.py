@@ -1,7 +1,7 @@
 """Why nodes are not there: failures in an account, each with its cause and its fix. Imports no CDK."""
 
 from .answers import Message, NothingKnown, messages_of, messages_of_text
-from .reading import Reading, Unread, policy_to_explain, read_account, read_saved
+from .reading import Reading, policy_to_explain, read_account, read_saved
 from .report import Failure, as_json, failures_of, format_failures, saved_text
 from .table import Known, Meaning, Place, known_messages, meanings_of
 
@@ -13,7 +13,6 @@ __all__ = [
     "NothingKnown",
     "Place",
     "Reading",
-    "Unread",
     "as_json",
     "failures_of",
     "format_failures",

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from cdk_gpu_clusters_stacks.preflight.call import CALLER, FILE_SYSTEMS, PCS_CLU
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
+from cdk_gpu_clusters_stacks.preflight.unread import Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from . import calls
@@ -47,25 +48,6 @@ def policy_to_explain(spec: ClusterSpec) -> dict[str, Any]:
     cluster = Cluster.of(spec)
     more = (*(_EKS_CALLS if cluster.plan.kubernetes else ()), *(_PCS_CALLS if cluster.plan.slurm else ()))
     return policy_of((*_CALLS, *more), "GpuClustersExplain")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unread:
-    """A call without an answer.
-
-    Attributes:
-        call: The call, such as `cloudtrail:LookupEvents`.
-        about: What it was about: a key of the cluster file, or a stack.
-        cause: Why there is no answer.
-        fix: What to do.
-        permission: IAM action that is missing, empty for other causes.
-    """
-
-    call: str
-    about: str
-    cause: str
-    fix: str = ""
-    permission: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,7 +93,7 @@ class Reading:
             "since": self.since and self.since.isoformat(),
             "answers": self.answers,
             "decoded": self.decoded,
-            "unread": [{name: getattr(one, name) for name in Unread.__slots__} for one in self.unread],
+            "unread": [asdict(one) for one in self.unread],
             "absent": self.absent,
         }
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from cdk_gpu_clusters_stacks.preflight.unread import format_unread
+
 from .answers import Message
 from .reading import ENCODED, Reading
 from .table import Meaning, meanings_of
@@ -127,7 +129,7 @@ def format_failures(reading: Reading, failures: Iterable[Failure], *, rule_title
         for failure in some:
             yield from _lines(failure, rule_titles)
     yield from _nodes(reading)
-    yield from _unread(reading)
+    yield from format_unread(reading.unread, reading.absent)
 
 
 def _heading(reading: Reading, number: int) -> str:
@@ -176,19 +178,6 @@ def _counts(reading: Reading) -> Iterator[str]:
                 states = [row.get("LifecycleState") for row in instances if isinstance(row, dict)]
                 ready = states.count("InService")
                 yield f"  {name}: {ready} in service, {group.get('DesiredCapacity', 'unknown')} desired"
-
-
-def _unread(reading: Reading) -> Iterator[str]:
-    if reading.unread:
-        yield ""
-        yield "cannot tell"
-        for one in reading.unread:
-            yield f"  {' '.join(filter(None, (one.call, one.about)))}: {one.cause}"
-            if one.fix:
-                yield f"    fix: {one.fix}"
-    if reading.absent:
-        yield ""
-        yield f"not deployed: {', '.join(reading.absent)}"
 
 
 def as_json(reading: Reading, failures: Iterable[Failure]) -> dict[str, Any]:
