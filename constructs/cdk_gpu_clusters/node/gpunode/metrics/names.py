@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 NAMESPACE = "GpuCluster"
@@ -28,7 +29,22 @@ class Metric:
     meaning: str
     source: str
 
+    @property
+    def prometheus_name(self) -> str:
+        """Its name in the text that Prometheus reads: the prefix `gpu_cluster_`, snake case, and the unit at the end.
 
+        Source: Prometheus, "Metric and label naming".
+
+        Example:
+            >>> GPU_MEMORY_USED.prometheus_name, EFA_RECEIVED.prometheus_name, XIDS.prometheus_name
+            ('gpu_cluster_gpu_memory_used_bytes', 'gpu_cluster_efa_received_bytes_per_second', 'gpu_cluster_xids')
+        """
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+        unit = _SUFFIXES.get(self.unit, "")
+        return f"gpu_cluster_{words}{'' if words.endswith(unit) else unit}"
+
+
+_SUFFIXES = {"Percent": "_percent", "Bytes": "_bytes", "Seconds": "_seconds"}
 _SMI = "nvidia-smi --query-gpu="
 _EFA = "hw_counters of the device in sysfs: "
 _LUSTRE = "lctl get_param llite.*.stats: "
