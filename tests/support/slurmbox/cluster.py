@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -79,7 +80,7 @@ _POWER = "/var/spool/slurm/power"
 _POWER_SAVING = {
     "SuspendProgram": f"{_POWER}/suspend",
     "ResumeProgram": f"{_POWER}/resume",
-    "SuspendTime": "5",
+    "SuspendTime": "1",
     "SuspendTimeout": "3",
     "ResumeTimeout": "120",
     # What AWS PCS has, and looks at the nodes every second: the default is ten.
@@ -125,9 +126,12 @@ class Cluster:
         self._devices, self._node_environment = devices, node_environment
         self._before_slurmd = before_slurmd
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._taken: Counter[tuple[str, str]] = Counter()
 
     def __enter__(self) -> Self:
         self._write_files()
+        for name in self.nodes:
+            self._make_node(name)
         self._start_services()
         if not self._scales:
             for name in self.nodes:
@@ -193,8 +197,6 @@ class Cluster:
             # Slurm takes a node only if it booted after the request. Times are whole seconds, and the uptime is rounded
             # up (sysinfo(2)); no instance boots within two seconds.
             time.sleep(2)
-        if not self.in_node(name, "dev").exists():
-            self._make_node(name)
         uptime = Path("/proc/uptime").read_text().partition(".")[0]
         own = ["unshare", "--mount", "--pid", "--uts", "--time", f"--boottime=-{uptime}"]
         own += ["--fork", "--kill-child", "--mount-proc"]
@@ -225,12 +227,10 @@ class Cluster:
 
     def _is_noted(self, request: str, name: str) -> bool:
         file = self.box.path(f"{_POWER}/{request}.nodes")
-        names = file.read_text().split() if file.exists() else []
-        if name not in names:
-            return False
-        names.remove(name)
-        file.write_text("\n".join([*names, ""]))
-        return True
+        asked = file.read_text().split().count(name) if file.exists() else 0
+        is_new = asked > self._taken[request, name]
+        self._taken[request, name] += is_new
+        return is_new
 
     def in_node(self, name: str, path: str) -> Path:
         """A file of a node, below `dev`, `run` (of gpu-cluster) or `etc`."""

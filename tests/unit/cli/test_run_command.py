@@ -69,6 +69,25 @@ def test_the_script_of_slurm_is_a_script_and_keeps_each_word(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
+    ("variables", "gpus"),
+    [({"SLURM_GPUS_ON_NODE": "8"}, ["--gres=gpu:8"]), ({"SLURM_GPUS_ON_NODE": ""}, []), ({}, [])],
+)
+def test_a_step_of_slurm_asks_for_all_gpus_that_a_node_of_its_job_has(
+    variables: dict[str, str], gpus: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*SLURM, "--", "true"]) == 0
+    script = capsys.readouterr().out
+    said = tmp_path / "srun.arguments"
+    for name, text in {"srun": f'printf "%s\\n" "$@" >{said}', "ip": "", "scontrol": "echo gpu-1"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "gpu-[1-2]"}
+    subprocess.run(["bash"], input=script, text=True, check=True, env={**environment, **variables})
+    options = said.read_text().splitlines()
+    assert options[: options.index("bash")] == ["--kill-on-bad-exit=1", "--label", *gpus]
+
+
+@pytest.mark.parametrize(
     ("queues", "fleet", "partition"),
     [
         ("", "dev", "dev"),

@@ -45,9 +45,11 @@ class Cluster:
             lines.append("|".join([*cells[:4], state, since, reason]) if cells[0] == name else line)
         self.rows("\n".join(lines) + "\n")
 
-    def registered(self, *, minutes_ago: float) -> None:
-        """The slurmd of gpu-1 has registered with a boot that was so long ago."""
-        booted = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 60 * minutes_ago))
+    def registered(self, *, minutes_ago: float | None) -> None:
+        """The slurmd of gpu-1 has registered with a boot that was so long ago, or never."""
+        booted = "None"
+        if minutes_ago is not None:
+            booted = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 60 * minutes_ago))
         shown = f"NodeName=gpu-1 State=IDLE+DRAIN BootTime={booted} SlurmdStartTime={booted}"
         script = f'[ "$2" != show ] || {{ echo "{shown}"; exit; }}\nprintf "%s\\n" "$*" >>{self.said}\n'
         self.watched.tool("scontrol", f"#!/bin/sh\n{script}")
@@ -275,9 +277,12 @@ def test_node_under_repair_is_held_until_it_is_resumed(cluster: Cluster) -> None
     assert cluster.told()[1:] == ["update NodeName=gpu-1 State=RESUME"]
 
 
-def test_node_is_not_resumed_before_its_slurmd_has_registered_since_its_boot(cluster: Cluster) -> None:
+@pytest.mark.parametrize("minutes_ago", [30, None])
+def test_node_is_not_resumed_before_its_slurmd_has_registered_since_its_boot(
+    cluster: Cluster, minutes_ago: float | None
+) -> None:
     cluster.state("gpu-1", "drained", "gpunode: reboot: Xid 95")
-    cluster.registered(minutes_ago=30)
+    cluster.registered(minutes_ago=minutes_ago)
     with pytest.raises(NotYet, match="slurmd of gpu-1 has not registered since this boot"):
         cluster.slurm().release()
     assert cluster.told() == []

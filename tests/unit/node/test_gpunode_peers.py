@@ -75,8 +75,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
     made.above = {OWN: ["nn-1", "nn-3"], NEAR: ["nn-1", "nn-2"], FAR: ["nn-1", "nn-2"]}
     node = Node(Settings({"slots": "8"}), Metadata(), OWN, made)
     monkeypatch.setattr(peers, "this_node", lambda: node)
-    for module in (peers, peers):
-        monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(peers.time, "sleep", lambda _: None)
     return made
 
 
@@ -122,6 +121,22 @@ def test_formats_list_the_nodes_in_service_with_neighbours_beside_each_other(
     account: Account, capsys: pytest.CaptureFixture[str], arguments: list[str], lines: list[str]
 ) -> None:
     assert run(capsys, *arguments) == (0, lines, "")
+
+
+def test_slurm_has_a_switch_of_nodes_below_one_of_switches_where_types_have_fewer_layers(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.above = {OWN: ["nn-1", "nn-3", "nn-4"], NEAR: ["nn-1", "nn-3", "nn-4"], FAR: ["nn-1", "nn-3"]}
+    _, lines, _ = run(capsys, "--format", "slurm")
+    switches = {switch.partition("=")[2]: below for switch, below in map(str.split, lines)}
+    # Slurm knows a switch once, with nodes or with switches.
+    assert len(switches) == len(lines)
+    assert switches == {
+        "nn-4": "Nodes=ip-10-0-9-200,ip-10-0-10-7",
+        "nn-3-nodes": "Nodes=ip-10-0-10-30",
+        "nn-3": "Switches=nn-4,nn-3-nodes",
+        "nn-1": "Switches=nn-3",
+    }
 
 
 def test_json_marks_the_own_node_and_names_its_network(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
