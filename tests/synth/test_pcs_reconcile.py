@@ -9,6 +9,7 @@ from typing import Any
 
 import botocore.session
 import pytest
+from botocore.model import StringShape
 
 from cdk_gpu_clusters import Capacity
 from gpu_clusters_emulator.alarms import evaluated
@@ -86,7 +87,9 @@ def check_call(service: str, operation: str, sent: dict[str, Any]) -> None:
 
 def statuses(of: str) -> set[str]:
     """The statuses in the service model of AWS."""
-    return set(botocore.session.get_session().get_service_model("pcs").shape_for(of).enum)
+    found = botocore.session.get_session().get_service_model("pcs").shape_for(of)
+    assert isinstance(found, StringShape)
+    return set(found.enum)
 
 
 def under_way(of: str) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import botocore.session
 import pytest
+from botocore.model import StringShape, StructureShape
 
 from cdk_gpu_clusters.compute.reconcile import MANUAL, SIZE_TAG
 from cdk_gpu_clusters_stacks.doctor import Diagnosis, examine
@@ -56,7 +57,8 @@ DEFAULTS = [(*place, value) for place, value in _DEFAULTS.items() if value is no
 def test_a_stated_default_is_no_difference(above: str, name: str, value: Any) -> None:
     assert paths({}, {name: value}, (above,), strict=True) == []
     assert paths({}, {name: f"not {value}"}, (above,), strict=True) == [f"{above}.{name}"]
-    for live in ({}, {above: {}}, {above: {name: value}}):
+    lives: list[dict[str, Any]] = [{}, {above: {}}, {above: {name: value}}]
+    for live in lives:
         assert paths({above: {name: value}}, live) == []
     assert paths({above: {name: value}}, {above: {name: f"not {value}"}}) == [f"{above}.{name}"]
     assert paths({above: {name: value, "Other": "x"}}, {}) == [above]
@@ -72,6 +74,7 @@ def test_each_default_is_that_of_the_service_model(above: str, name: str, value:
         "SlurmRest": ("pcs", "SlurmRest"),
     }[above]
     model = botocore.session.get_session().get_service_model(service).shape_for(shape)
+    assert isinstance(model, StructureShape)
     members = {f"{key[:1].upper()}{key[1:]}": one for key, one in model.members.items()}
     words = re.sub("<[^>]+>", "", members[name].documentation)
     assert re.search(rf"[Dd]efault[^.]*[ :]{value}\b|specify {value} or omit", words), words
@@ -173,6 +176,7 @@ def test_bounds_of_a_compute_node_group_are_those_that_its_state_machine_sets(
 def test_a_reservation_that_expired_ended_as_planned(state: str, is_there: bool) -> None:
     kind = BY_TYPE["Custom::EC2CapacityReservation"]
     states = botocore.session.get_session().get_service_model("ec2").shape_for("CapacityReservationState")
+    assert isinstance(states, StringShape)
     assert state in states.enum
     found = described(kind, {"CapacityReservations": [{"State": state, "TotalInstanceCount": 4}]})
     assert (found is not None) is is_there

@@ -75,7 +75,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
     made.above = {OWN: ["nn-1", "nn-3"], NEAR: ["nn-1", "nn-2"], FAR: ["nn-1", "nn-2"]}
     node = Node(Settings({"slots": "8"}), Metadata(), OWN, made)
     monkeypatch.setattr(peers, "this_node", lambda: node)
-    monkeypatch.setattr(peers.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     return made
 
 
