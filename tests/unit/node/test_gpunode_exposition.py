@@ -28,7 +28,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_values_carry_their_gpu_and_mount() -> None:
-    keep_readings(NODE, {GPU_MEMORY_USED: [Reading(5, "7")], LUSTRE_READ: [Reading(2, "fs\\1")], IDLE_SECONDS: [60]})
+    keep_readings({GPU_MEMORY_USED: [Reading(5, "7")], LUSTRE_READ: [Reading(2, "fs\\1")], IDLE_SECONDS: [60]})
     lines = exposition(NODE).splitlines()
     assert f'gpu_cluster_gpu_memory_used_bytes{{{WHOSE},gpu="7"}} 5.0' in lines
     assert f'gpu_cluster_lustre_read_bytes_per_second{{{WHOSE},mount="fs\\\\1"}} 2.0' in lines
@@ -41,7 +41,7 @@ def test_values_older_than_three_minutes_are_left_out(
     monkeypatch: pytest.MonkeyPatch, age: float, is_there: bool
 ) -> None:
     monkeypatch.setattr(paths, "uptime_seconds", lambda: 1_000.0)
-    keep_readings(NODE, {IDLE_SECONDS: [60]})
+    keep_readings({IDLE_SECONDS: [60]})
     monkeypatch.setattr(paths, "uptime_seconds", lambda: 1_000.0 + age)
     text = exposition(NODE)
     assert ("gpu_cluster_idle_seconds{" in text) is is_there

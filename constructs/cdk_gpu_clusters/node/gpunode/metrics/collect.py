@@ -17,6 +17,7 @@ from ..node import Node
 from ..nvidia_smi import number, query
 from ..state import recall, remember
 from ..watch.mode import Mode, memory_of, mode_of
+from .exposition import Reading, keep_readings
 from .names import (
     EFA_RECEIVE_DROPS,
     EFA_RECEIVED,
@@ -37,7 +38,6 @@ from .names import (
     UNHEALTHY_NODES,
     Metric,
 )
-from .exposition import Reading, keep_readings
 from .record import record
 
 _MEMORY = "metrics"
@@ -69,7 +69,7 @@ def measure(node: Node) -> dict[str, Any]:
         remember(_MEMORY, {"at": now, "active_at": active_at, "counters": counters})
     except OSError as fault:
         sys.stderr.write(f"not remembered: {fault}\n")
-    keep_readings(node, found)
+    keep_readings(found)
     made = record(found, fleet=settings.text("fleet"), instance_id=node.instance_id)
     if made:
         spool.keep("metrics", made)

@@ -27,7 +27,7 @@ _TIME_NAME = "gpu_cluster_measured_timestamp_seconds"
 class Reading(float):
     """A value, and the GPU, device or mount that it belongs to."""
 
-    def __new__(cls, value: float, label: str) -> Reading:
+    def __new__(cls, value: float, label: str) -> Reading:  # noqa: PYI034 - Python 3.9 has no Self
         """Make it."""
         made = super().__new__(cls, value)
         made.label = label
@@ -36,7 +36,7 @@ class Reading(float):
     label: str
 
 
-def keep_readings(node: Node, found: Mapping[Metric, Sequence[float]]) -> None:
+def keep_readings(found: Mapping[Metric, Sequence[float]]) -> None:
     """Keep what was measured for scrapes, which never ask the driver."""
     known = {
         "at": paths.uptime_seconds(),
