@@ -186,6 +186,9 @@ class NodeWatch:
         health_port: Port of `GET /healthz` on loopback; 0 for none.
         health_from: CIDR ranges of further clients of `/healthz`, such as the subnet of the nodes for application
             status checks of EC2. The node then also listens on its primary interface, and a `GpuFleet` admits them.
+        metrics_port: Port of `GET /metrics` in the text format of Prometheus, on loopback and the primary interface;
+            0 for none, the default. Dashboards and rules of this library expect 9810. No security group admits clients
+            by itself: use `GpuFleet.connections`.
         dcgm_level: Level of DCGM's diagnostics that a node must pass at its boot if the image has `dcgmi`: 1 takes
             seconds, 2 minutes; 0: none (NVIDIA DCGM user guide, "DCGM Diagnostics").
         all_reduce_percent: Least bus bandwidth of an all-reduce over the node's GPUs at its boot, in percent of the
@@ -210,6 +213,7 @@ class NodeWatch:
     job_seconds: int = 15
     health_port: int = HEALTH_PORT
     health_from: tuple[str, ...] = ()
+    metrics_port: int = 0
     dcgm_level: int = 1
     all_reduce_percent: int = 0
 
@@ -235,6 +239,7 @@ def _values(watch: NodeWatch) -> dict[str, str]:
         "GPU_JOB_SECONDS": str(watch.job_seconds),
         "GPU_HEALTH_PORT": str(watch.health_port),
         "GPU_HEALTH_FROM": " ".join(watch.health_from),
+        "GPU_METRICS_PORT": str(watch.metrics_port),
         "GPU_DCGM_LEVEL": str(watch.dcgm_level),
         "GPU_ALL_REDUCE_PERCENT": str(watch.all_reduce_percent),
     }
@@ -497,7 +502,7 @@ def check_watch(watch: NodeWatch) -> list[Finding]:
 
 def _check_health(watch: NodeWatch) -> list[Finding]:
     """Find a port or ranges at which `/healthz` cannot be reached."""
-    findings, path = [], "watch.health_port"
+    findings, path = _check_metrics(watch), "watch.health_port"
     port, is_off = watch.health_port, watch.health_port == 0 or watch.mode is WatchMode.OFF
     if port != 0 and not _LEAST_PORT <= port <= _GREATEST_PORT:
         allowed = f"0, or {_LEAST_PORT} to {_GREATEST_PORT}"
@@ -521,6 +526,21 @@ def _check_health(watch: NodeWatch) -> list[Finding]:
         for index, one in enumerate(watch.health_from)
         if not _is_range(one)
     ]
+
+
+def _check_metrics(watch: NodeWatch) -> list[Finding]:
+    port, path = watch.metrics_port, "watch.metrics_port"
+    if port != 0 and not _LEAST_PORT <= port <= _GREATEST_PORT:
+        allowed = f"0, or {_LEAST_PORT} to {_GREATEST_PORT}"
+        return [WATCH.finding(cause="not a port of a program", got=str(port), allowed=allowed, path=path)]
+    if port and port == watch.health_port:
+        allowed = "a port of its own, such as 9810"
+        return [WATCH.finding(cause="/healthz has this port", got=str(port), allowed=allowed, path=path)]
+    if port and watch.mode is WatchMode.OFF:
+        fix = "leave metrics_port out, or let the watchdog run"
+        cause = "the watchdog serves /metrics, and it is off"
+        return [WATCH.finding(cause=cause, got=f"mode {watch.mode.value}, port {port}", fix=fix, path=path)]
+    return []
 
 
 def _is_range(text: str) -> bool:

@@ -14,6 +14,7 @@ from cdk_gpu_clusters.node.gpunode.cli import main
 from cdk_gpu_clusters.node.gpunode.events import Events
 from cdk_gpu_clusters.node.gpunode.metrics import collect
 from cdk_gpu_clusters.node.gpunode.metrics.collect import measure
+from cdk_gpu_clusters.node.gpunode.metrics.exposition import exposition
 from cdk_gpu_clusters.node.gpunode.metrics.names import (
     EFA_RECEIVED,
     GPU_UTILIZATION,
@@ -144,6 +145,20 @@ def test_a_value_for_each_gpu(node: MeasuredNode) -> None:
     assert made["GpuMemoryUsedPercent"] == [50, 50]
     assert made["GpuPowerDrawWatts"] == [410.5, 410.5]
     assert made["GpuTemperatureCelsius"] == [55, 55]
+
+
+def test_prometheus_reads_which_gpu_and_efa_device_a_value_belongs_to(node: MeasuredNode) -> None:
+    node.says(["0, [N/A], 40960, 410.5, 55, 81920", "1, 3, 40960, 410.5, 55, 81920"])
+    node.efa("rdmap0", rx_bytes=100)
+    node.measure()
+    node.efa("rdmap0", rx_bytes=700)
+    node.measure()
+    lines = exposition(Node(Settings(node.settings), Metadata(), INSTANCE, Aws("us-east-2"))).splitlines()
+    whose = f'fleet="Training/Trainers",instance_id="{INSTANCE}"'
+    assert [line for line in lines if line.startswith("gpu_cluster_gpu_utilization_percent{")] == [
+        f'gpu_cluster_gpu_utilization_percent{{{whose},gpu="1"}} 3.0'
+    ]
+    assert f'gpu_cluster_efa_received_bytes_per_second{{{whose},device="rdmap0/1"}} 10.0' in lines
 
 
 def test_idle_time_runs_from_the_last_activity(node: MeasuredNode) -> None:

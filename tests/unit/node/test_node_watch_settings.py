@@ -22,7 +22,7 @@ def test_a_node_is_told_only_what_differs_from_what_its_software_does_anyway() -
         mode=WatchMode.OFF, acts_from=FaultSeverity.REPLACE, actions_per_hour=5, interval_seconds=20,
         reboots_per_hour=7, resets_per_hour=8, repair_wait_seconds=60, silence_seconds=7200, maintenance="new cables",
         drain_on_rebalance=True, job_units=("training.service", "etl@1.service"), job_seconds=60,
-        health_port=9001, health_from=("10.0.1.0/24", "10.0.2.0/24"),
+        health_port=9001, health_from=("10.0.1.0/24", "10.0.2.0/24"), metrics_port=9810,
     )  # fmt: skip
     environment = node_environment(settings(told))
     assert {name: value for name, value in environment.items() if name in told.environment()} == {
@@ -40,6 +40,7 @@ def test_a_node_is_told_only_what_differs_from_what_its_software_does_anyway() -
         "GPU_JOB_SECONDS": "60",
         "GPU_HEALTH_PORT": "9001",
         "GPU_HEALTH_FROM": "10.0.1.0/24 10.0.2.0/24",
+        "GPU_METRICS_PORT": "9810",
     }
 
 
@@ -64,6 +65,8 @@ def test_both_sides_know_the_same_words() -> None:
         ({"health_port": 80}, "watch.health_port"),
         ({"health_port": 65_536}, "watch.health_port"),
         ({"health_from": ("10.0.0.0/16", "10.0.0.1/16")}, "watch.health_from[1]"),
+        ({"metrics_port": 80}, "watch.metrics_port"),
+        ({"metrics_port": 8687}, "watch.metrics_port"),
         ({"health_from": ("10.0.0.1",)}, "watch.health_from[0]"),
     ],
 )
@@ -77,3 +80,9 @@ def test_what_the_watchdog_cannot_work_with_is_refused(changes: dict[str, Any], 
 def test_clients_of_a_check_that_nothing_answers_are_refused(off: dict[str, Any]) -> None:
     [finding] = check_settings(settings(NodeWatch(health_from=("10.0.0.0/16",), **off)))
     assert (finding.id, finding.path) == ("GPU-UD-008", "watch.health_from")
+
+
+def test_metrics_without_the_watchdog_that_serves_them_are_refused() -> None:
+    [finding] = check_settings(settings(NodeWatch(metrics_port=9810, mode=WatchMode.OFF)))
+    assert (finding.id, finding.path) == ("GPU-UD-008", "watch.metrics_port")
+    assert not check_settings(settings(NodeWatch(metrics_port=9810)))

@@ -480,7 +480,7 @@ def test_every_orchestrator_of_the_file_has_a_profile() -> None:
 
 def test_the_watchdog_of_a_file_has_the_librarys_settings_and_defaults(tmp_path: Path) -> None:
     # systemd units and clients of the nodes belong to Python apps, which make both.
-    of_python = {"job_units", "health_port", "health_from"}
+    of_python = {"job_units", "health_port", "health_from", "metrics_port"}
     assert {field.name for field in fields(NodeWatch)} - of_python == set(WatchSpec.model_fields)
     assert WatchSpec().settings == NodeWatch()
     watch = "watch: { reboots_per_hour: 3, repair_wait_seconds: 0, maintenance: new driver, dcgm_level: 2 }"

@@ -1,7 +1,8 @@
 """Whether this node may work, as its watchdog finds, and the answer to `GET /healthz`.
 
 The server listens on loopback. With GPU_HEALTH_FROM, it also listens on the primary interface, for clients of these
-ranges only, such as the application status checks of EC2.
+ranges only, such as the application status checks of EC2. With GPU_METRICS_PORT, it also answers `GET /metrics` at that
+port, on loopback and the primary interface.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 from . import paths
 from .checks.check import Severity
+from .metrics.exposition import CONTENT_TYPE, exposition
 from .node import Node
 from .quoting import one_line
 from .redaction import redacted
@@ -133,28 +135,37 @@ class _Client:
     ends_at: float
     request: bytearray = field(default_factory=bytearray)
     is_answered: bool = False
+    page: bytes = b"/healthz"
+    unsent: bytes = b""
 
 
 class HealthServer:
     """Answers `GET /healthz`: 200 while the node may work, otherwise 503, with a short JSON object."""
 
-    def __init__(self, health: Callable[[], Health], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        health: Callable[[], Health],
+        clock: Callable[[], float] = time.monotonic,
+        metrics: Callable[[], str] = str,
+    ) -> None:
         """Prepare it.
 
         Args:
             health: Assesses the node.
+            metrics: Returns the text of `/metrics`.
         """
-        self._health, self._clock = health, clock
+        self._health, self._clock, self._metrics = health, clock, metrics
         self._selector = selectors.DefaultSelector()
         self._clients: dict[socket.socket, _Client] = {}
         self._state, self._since = "", 0.0
 
-    def listen(self, address: str, port: int, ranges: Sequence[str] = ()) -> int:
+    def listen(self, address: str, port: int, ranges: Sequence[str] = (), page: bytes = b"/healthz") -> int:
         """Listen on an address, and return its port.
 
         Args:
             port: 0 for any free one.
             ranges: CIDR ranges of the clients that are answered; empty for all.
+            page: The only path that is served there.
 
         Raises:
             OSError: If the address or port is not free.
@@ -162,7 +173,7 @@ class HealthServer:
         listener = socket.create_server((address, port), backlog=_MOST_CLIENTS)
         listener.setblocking(False)
         allowed = [ip_network(one, strict=False) for one in ranges]
-        self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener, allowed))
+        self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener, allowed, page))
         return int(listener.getsockname()[1])
 
     def serve(self) -> None:
@@ -188,7 +199,7 @@ class HealthServer:
         for client in [client for client in self._clients.values() if client.ends_at <= now]:
             self._close(client)
 
-    def _accept(self, listener: socket.socket, allowed: Sequence[Any]) -> None:
+    def _accept(self, listener: socket.socket, allowed: Sequence[Any], page: bytes) -> None:
         peer, address = listener.accept()
         if allowed and not any(ip_address(address[0]) in one for one in allowed):
             peer.close()
@@ -196,7 +207,7 @@ class HealthServer:
         if len(self._clients) >= _MOST_CLIENTS:
             self._close(next(iter(self._clients.values())))
         peer.setblocking(False)
-        client = self._clients[peer] = _Client(peer, self._clock() + _CLIENT_SECONDS)
+        client = self._clients[peer] = _Client(peer, self._clock() + _CLIENT_SECONDS, page=page)
         self._selector.register(peer, selectors.EVENT_READ, lambda: self._read(client))
 
     def _read(self, client: _Client) -> None:
@@ -216,19 +227,30 @@ class HealthServer:
 
     def _answer(self, client: _Client, *, is_complete: bool) -> None:
         client.is_answered = True
-        # The answer fits into the buffer of a new connection.
-        with suppress(OSError):
-            client.peer.send(self._respond(bytes(client.request) if is_complete else b""))
-            client.peer.shutdown(socket.SHUT_WR)
+        client.unsent = self._respond(bytes(client.request) if is_complete else b"", client.page)
+        self._send(client)
 
-    def _respond(self, request: bytes) -> bytes:
+    def _send(self, client: _Client) -> None:
+        """Send what the connection takes now, and the rest of a long answer once it takes more."""
+        with suppress(BlockingIOError):
+            client.unsent = client.unsent[client.peer.send(client.unsent) :]
+        if client.unsent:
+            self._selector.modify(client.peer, selectors.EVENT_WRITE, lambda: self._send(client))
+        else:
+            client.peer.shutdown(socket.SHUT_WR)
+            self._selector.modify(client.peer, selectors.EVENT_READ, lambda: self._read(client))
+
+    def _respond(self, request: bytes, page: bytes) -> bytes:
         found = _REQUEST.match(request)
         if found is None:
             return _response(400, {})
-        if found[2] != b"/healthz":
+        if found[2] != page:
             return _response(404, {})
         if found[1] not in (b"GET", b"HEAD"):
             return _response(405, {})
+        with_body = found[1] == b"GET"
+        if page == b"/metrics":
+            return _message(200, CONTENT_TYPE, self._metrics().encode(), with_body=with_body)
         health = self._look()
         body = {
             "state": health.state,
@@ -236,7 +258,7 @@ class HealthServer:
             "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._since)),
             "reasons": list(health.reasons),
         }
-        return _response(200 if health.may_work else 503, body, with_body=found[1] == b"GET")
+        return _response(200 if health.may_work else 503, body, with_body=with_body)
 
     def _look(self) -> Health:
         health = self._health()
@@ -252,10 +274,13 @@ class HealthServer:
 
 
 def _response(status: int, content: Mapping[str, Any], *, with_body: bool = True) -> bytes:
-    body = f"{json.dumps(content)}\n".encode()
+    return _message(status, "application/json", f"{json.dumps(content)}\n".encode(), with_body=with_body)
+
+
+def _message(status: int, content_type: str, body: bytes, *, with_body: bool) -> bytes:
     lines = [
         f"HTTP/1.1 {status} {_STATUS[status]}",
-        "Content-Type: application/json",
+        f"Content-Type: {content_type}",
         f"Content-Length: {len(body)}",
         "Cache-Control: no-store",
         "Connection: close",
@@ -269,25 +294,38 @@ def _response(status: int, content: Mapping[str, Any], *, with_body: bool = True
 def serve_health(node: Node, health: Callable[[], Health]) -> None:
     """Serve in the background. A node that cannot listen is still watched, and tries again every minute."""
     port, ranges = node.settings.number("health_port", PORT), node.settings.words("health_from")
-    if port:
-        serve = lambda: _serve(node, HealthServer(health), port, ranges)  # noqa: E731
+    metrics_port = node.settings.number("metrics_port", 0)
+    if port or metrics_port:
+        server = HealthServer(health, metrics=lambda: exposition(node))
+        serve = lambda: _serve(node, server, port, ranges, metrics_port)  # noqa: E731
         with suppress(RuntimeError):  # no thread
             threading.Thread(target=serve, daemon=True, name="healthz").start()
 
 
-def _serve(node: Node, server: HealthServer, port: int, ranges: Sequence[str]) -> None:
-    _listen(server, lambda: "127.0.0.1", port, ())
-    if ranges:
-        _listen(server, lambda: node.metadata.wait_for("local-ipv4"), port, ranges)
+def _serve(node: Node, server: HealthServer, port: int, ranges: Sequence[str], metrics_port: int) -> None:
+    loopback, primary = lambda: "127.0.0.1", lambda: node.metadata.wait_for("local-ipv4")
+    if port:
+        _listen(server, loopback, port, ())
+    if metrics_port:
+        _listen(server, loopback, metrics_port, (), b"/metrics")
+        _listen(server, primary, metrics_port, (), b"/metrics")
+    if port and ranges:
+        _listen(server, primary, port, ranges)
     server.serve()
 
 
-def _listen(server: HealthServer, address: Callable[[], str], port: int, ranges: Sequence[str]) -> None:
+def _listen(
+    server: HealthServer,
+    address: Callable[[], str],
+    port: int,
+    ranges: Sequence[str],
+    page: bytes = b"/healthz",
+) -> None:
     """Listen, or try again in threads of its own, since another program may have the port for now."""
     try:
-        server.listen(address() or "no address", port, ranges)
+        server.listen(address() or "no address", port, ranges, page)
     except (OSError, ValueError) as fault:
-        sys.stderr.write(f"/healthz cannot listen on port {port}: {one_line(str(fault))}\n")
-        again = threading.Timer(_RETRY_SECONDS, _listen, (server, address, port, ranges))
+        sys.stderr.write(f"{page.decode()} cannot listen on port {port}: {one_line(str(fault))}\n")
+        again = threading.Timer(_RETRY_SECONDS, _listen, (server, address, port, ranges, page))
         again.daemon = True
         again.start()

@@ -17,6 +17,7 @@ from ..node import Node
 from ..nvidia_smi import number, query
 from ..state import recall, remember
 from ..watch.mode import Mode, memory_of, mode_of
+from .exposition import Reading, keep_readings
 from .names import (
     EFA_RECEIVE_DROPS,
     EFA_RECEIVED,
@@ -68,6 +69,7 @@ def measure(node: Node) -> dict[str, Any]:
         remember(_MEMORY, {"at": now, "active_at": active_at, "counters": counters})
     except OSError as fault:
         sys.stderr.write(f"not remembered: {fault}\n")
+    keep_readings(found)
     made = record(found, fleet=settings.text("fleet"), instance_id=node.instance_id)
     if made:
         spool.keep("metrics", made)
@@ -142,12 +144,12 @@ def measure_gpus() -> Found:
     found: Found = {metric: [] for metric, _ in _FIELDS.values()}
     found[GPU_MEMORY_USED_PERCENT] = []
     for row in query([*_FIELDS, "memory.total"], timeout_seconds=_TIMEOUT_SECONDS).rows:
-        cells = {field: number(cell) for field, cell in row.items()}
+        cells, gpu = {field: number(cell) for field, cell in row.items()}, row["index"]
         for field, (metric, factor) in _FIELDS.items():
             value = cells.get(field)
             if value is not None:
-                found[metric].append(value * factor)
-        found[GPU_MEMORY_USED_PERCENT] += _percent(cells.get("memory.used"), cells.get("memory.total"))
+                found[metric].append(Reading(value * factor, gpu))
+        found[GPU_MEMORY_USED_PERCENT] += _percent(cells.get("memory.used"), cells.get("memory.total"), gpu)
     return found
 
 
@@ -164,8 +166,9 @@ def measure_mig_devices() -> Found:
         devices = gpu.findall("mig_devices/mig_device")
         for device in devices:
             used, total = (_mib(device, f"fb_memory_usage/{name}") for name in ("used", "total"))
-            found[MIG_MEMORY_USED] += [] if used is None else [used * _MIB]
-            found[MIG_MEMORY_USED_PERCENT] += _percent(used, total)
+            name = "/".join((gpu.get("id", ""), *_ids(device)))
+            found[MIG_MEMORY_USED] += [] if used is None else [Reading(used * _MIB, name)]
+            found[MIG_MEMORY_USED_PERCENT] += _percent(used, total, name)
         busy = {_ids(process) for process in gpu.findall("processes/process_info")}
         in_use += len(busy & {_ids(device) for device in devices})
     found[MIG_DEVICES_IN_USE] = [in_use]
@@ -178,9 +181,9 @@ def is_active(found: Found) -> bool | None:
     return any(value > 0 for value in values) if values else None
 
 
-def _percent(used: float | None, total: float | None) -> Iterator[float]:
+def _percent(used: float | None, total: float | None, label: str) -> Iterator[float]:
     if used is not None and total:
-        yield round(100 * used / total, 1)
+        yield Reading(round(100 * used / total, 1), label)
 
 
 def _mib(device: ET.Element, path: str) -> float | None:
@@ -250,7 +253,8 @@ def rates(before: Mapping[str, object], now: Counters, seconds: float) -> dict[M
     for key, value in now.items():
         earlier = before.get(key)
         if seconds > 0 and isinstance(earlier, int) and value >= earlier:
-            found[by_name[key.partition(" ")[0]]].append(round((value - earlier) / seconds, 1))
+            name, _, label = key.partition(" ")
+            found[by_name[name]].append(Reading(round((value - earlier) / seconds, 1), label))
     return found
 
 

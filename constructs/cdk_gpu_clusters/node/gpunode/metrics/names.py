@@ -33,14 +33,16 @@ class Metric:
     def prometheus_name(self) -> str:
         """Its name in the text that Prometheus reads: the prefix `gpu_cluster_`, snake case, and the unit at the end.
 
+        A metric of events is a counter, so its name ends in `_total`.
+
         Source: Prometheus, "Metric and label naming".
 
         Example:
             >>> GPU_MEMORY_USED.prometheus_name, EFA_RECEIVED.prometheus_name, XIDS.prometheus_name
-            ('gpu_cluster_gpu_memory_used_bytes', 'gpu_cluster_efa_received_bytes_per_second', 'gpu_cluster_xids')
+            ('gpu_cluster_gpu_memory_used_bytes', 'gpu_cluster_efa_received_bytes_per_second', 'gpu_cluster_xids_total')
         """
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
-        unit = _SUFFIXES.get(self.unit, "")
+        unit = "_total" if self.per == "event" else _SUFFIXES.get(self.unit, "")
         return f"gpu_cluster_{words}{'' if words.endswith(unit) else unit}"
 
 

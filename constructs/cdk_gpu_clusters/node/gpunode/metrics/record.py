@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..node import read_settings
+from ..state import recall, remember
 from .names import BOOT_FAILURES, FLEET, INSTANCE, NAMESPACE, XIDS, Metric
 
 _MOST_VALUES = 100
@@ -40,6 +42,11 @@ def record(values: Values, *, fleet: str, instance_id: str) -> dict[str, Any]:
     }
 
 
+def count_of(metric: Metric) -> str:
+    """Name of the state with the number of these events since the boot."""
+    return f"count-{metric.name}"
+
+
 _SEVERE = ("reset", "reboot", "replace")
 
 
@@ -48,6 +55,9 @@ def counted(event: Mapping[str, Any]) -> dict[str, Any]:
     metric = _metric(event)
     if metric is None:
         return {}
+    # Each of these metrics has one program that writes it, and so does its count.
+    with suppress(OSError):
+        remember(count_of(metric), {"count": int(recall(count_of(metric)).get("count", 0)) + 1})
     fleet = read_settings().text("fleet")
     return record({metric: [1]}, fleet=fleet, instance_id=str(event.get("instance_id", "")))
 
