@@ -33,7 +33,9 @@ STATUS = Status(
     at=AT,
     fleets=[Fleet(name="training.fleets.trainers", group="nodes", least=4, most=4, nodes=NODES, problems=["x" * 90])],
     capacity=[Capacity(fleet="training.fleets.trainers", reservation_id="cr-1", kind="capacity-block", ends_at=AT)],
-    alarms=[Alarm(name="a", about="training.fleets.trainers", what="FleetAlarmsXid9D0010EA", since=AT, reason="an Xid")],
+    alarms=[
+        Alarm(name="a", about="training.fleets.trainers", what="FleetAlarmsXid9D0010EA", since=AT, reason="an Xid")
+    ],
     alarm_count=9,
     cost=Live(cluster="llama", region="us-east-1", account="", at=AT, is_partial=True, cannot_tell={"EC2": "denied"}),
     unread=[Unread(call="logs:FilterLogEvents", about="", cause="logs:FilterLogEvents is not allowed", fix="allow it")],

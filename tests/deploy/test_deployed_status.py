@@ -195,7 +195,7 @@ def test_nodes_by_state_with_why_they_fail(night: Deployed) -> None:
 
 
 def test_the_job_that_runs(night: Deployed) -> None:
-    (job,) = night.fleet(FLEET).jobs or ()
+    (job,) = night.fleet(FLEET).jobs or []
     assert (job.job_id, job.state, job.nodes, job.command) == (JOB, "attempt 1", 2, "python train.py")
 
 
@@ -208,7 +208,7 @@ def test_the_clock_of_the_block(night: Deployed) -> None:
 
 
 def test_the_alarm_that_is_raised(night: Deployed) -> None:
-    (alarm,) = night.status().alarms or ()
+    (alarm,) = night.status().alarms or []
     assert alarm.what.startswith("FleetAlarmsUnhealthyNode")
     assert (alarm.about, alarm.reason) == ("training.fleets.trainers", "by hand")
     assert not night.status().is_well

@@ -39,7 +39,7 @@ _STYLES = (
         "gpu-clusters status cluster.yaml",
         "gpu-clusters status cluster.yaml --watch 30",
         "gpu-clusters status cluster.yaml --html status.html",
-        then="Exit status: 0 nothing is wrong, 1 something is, 2 unusable file or credentials, nothing deployed.",
+        then="Exit status: 0 nothing is wrong, 1 something is, 2 unusable file or credentials, no fleet found.",
     )
 )
 def status(
@@ -84,8 +84,9 @@ def status(
         _write_page(found, html, force=force)
     else:
         _print(found)
-    if not found.is_deployed:
-        output.refuse(f"status: nothing of {found.cluster} is deployed in {found.region}; deploy it: cdk deploy --all")
+    if not found.fleets:
+        why = "could be read, see above" if found.unread else "is deployed; deploy it: cdk deploy --all"
+        output.refuse(f"status: no fleet of {found.cluster} in {found.region} {why}")
     output.leave(0 if found.is_well else 1)
 
 

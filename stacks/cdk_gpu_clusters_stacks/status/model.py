@@ -183,11 +183,6 @@ class Status:
     absent: list[str] = field(default_factory=list)
 
     @property
-    def is_deployed(self) -> bool:
-        """Whether anything of it is there, or may be."""
-        return bool(self.fleets or self.unread) or not self.absent
-
-    @property
     def is_well(self) -> bool:
         """Whether nothing that is known is wrong: no node fails or is missing, and no alarm is raised."""
         return not self.alarms and not any(

@@ -252,7 +252,11 @@ def test_exit_statuses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert "\x1b" not in capsys.readouterr().out
     assert run(monkeypatch, aws(cloudformation__list_stack_resources=ABSENT)) == 2
     printed = capsys.readouterr()
-    assert "nothing of llama-train is deployed in us-east-1; deploy it: cdk deploy --all" in printed.err
+    assert "no fleet of llama-train in us-east-1 is deployed; deploy it: cdk deploy --all" in printed.err
+    assert run(monkeypatch, aws(cloudformation__list_stack_resources=DENIED)) == 2
+    printed = capsys.readouterr()
+    assert "no fleet of llama-train in us-east-1 could be read" in printed.err
+    assert "x:Y is not allowed" in printed.out
 
 
 def test_json_and_a_pipe_that_is_watched(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,6 +294,6 @@ def test_the_policy_has_read_only_actions_that_exist(file: str, service: str) ->
     assert f"{service}:Describe" in " ".join(actions) or f"{service}:Get" in " ".join(actions)
     for action in actions:
         name, _, operation = action.partition(":")
-        client: Any = boto3.client(name, region_name="us-east-1")  # type: ignore[call-overload]
+        client: Any = boto3.client(name, region_name="us-east-1")
         assert operation in client.meta.service_model.operation_names
         assert operation.startswith(("Describe", "Get", "List", "Filter"))
