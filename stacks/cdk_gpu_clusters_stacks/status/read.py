@@ -273,12 +273,14 @@ class _Reader:
     # Groups of nodes and their jobs.
 
     def groups(self, resources: Sequence[_Resource]) -> list[_Group]:
-        """The groups of nodes, in the order of the stacks."""
+        """The groups of nodes, in the order of the stacks; a further one of a stack has its logical id in its name."""
         readers = {_GROUP: self._auto_scaling, _EKS: self._eks, _PCS: self._pcs}
         found: list[_Group] = []
         for one in resources:
             if one.type in readers:
-                fleet = Fleet(name=one.about, group=one.physical_id)
+                is_first = all(group.fleet.name != one.about for group in found)
+                name = one.about if is_first else f"{one.about}, {one.logical_id}"
+                fleet = Fleet(name=name, group=one.physical_id)
                 found.append(_Group(fleet=fleet, stack=one.stack, announces=one.type == _GROUP))
                 readers[one.type](found[-1])
         return found

@@ -233,6 +233,19 @@ def test_lines_are_no_wider_than_the_terminal_unless_a_name_is(width: int) -> No
         assert len(line) <= width or " " not in line.strip(" "), line
 
 
+def test_each_group_of_a_stack_has_a_name_of_its_own() -> None:
+    rows = [*ROWS, resource("AWS::AutoScaling::AutoScalingGroup", "Second", "more-nodes")]
+    status = read(
+        aws(
+            cloudformation__list_stack_resources=lambda asked: (
+                {"StackResourceSummaries": rows} if asked["StackName"] == STACK else ABSENT
+            )
+        )
+    )
+    assert [one.name for one in status.fleets] == ["training.fleets.trainers", "training.fleets.trainers, Second"]
+    assert shown(status, width=200).count("capacity-block cr-") == 1
+
+
 def test_many_nodes_are_counted() -> None:
     names = [node(f"i-{number}", "Pending") for number in range(12)]
     assert "and 4 more" in shown(read(aws(autoscaling__describe_auto_scaling_groups=group(*names, desired=12))))
