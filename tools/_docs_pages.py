@@ -26,6 +26,7 @@ NAVIGATION: Sections = {
         "docs/explain.md",
         "docs/cost.md",
         "docs/doctor.md",
+        "docs/status.md",
         "docs/jobs.md",
         "docs/capacity.md",
         "docs/storage.md",

@@ -23,7 +23,7 @@ from typing import Any
 from .clock import format_time
 from .faults import ApiError
 from .service_shapes import service_model
-from .world import Caller, Instance, Json, Question, Type, World
+from .world import Caller, Group, Instance, Json, Question, Type, World
 
 _ROLE = "AWS::IAM::Role"
 _PROFILE = "AWS::IAM::InstanceProfile"
@@ -150,14 +150,24 @@ def _tags(world: World, arn: str) -> dict[str, str]:
     identifier = arn.rsplit("/", 1)[-1]
     for group in world.groups.values():
         if any(one.id == identifier for one in group.instances):
-            own = (world.data_of_group(group.name) or {}).get("TagSpecifications", [])
-            template = [tag for one in own if one["ResourceType"] == "instance" for tag in one["Tags"]]
-            propagated = world.group_properties(group.name).get("Tags", [])
-            return _as_mapping(template) | _as_mapping(propagated, launched=True)
+            return instance_tags(world, group)
     for resource in world.resources.values():
         if arn in (resource.physical_id, *map(str, resource.attributes.values())):
             return _as_mapping(resource.properties.get("Tags", []))
     return {}
+
+
+def instance_tags(world: World, group: Group) -> dict[str, str]:
+    """The tags that the instances of a group get at launch.
+
+    Those of the launch template, and those of the group that propagate (EC2 Auto Scaling user guide, "Tag Auto Scaling
+    groups and instances").
+    """
+    own = (world.data_of_group(group.name) or {}).get("TagSpecifications", [])
+    template = [tag for one in own if one["ResourceType"] == "instance" for tag in one["Tags"]]
+    propagated = world.group_properties(group.name).get("Tags", [])
+    service = {} if group.given else {"aws:autoscaling:groupName": group.name}
+    return {**service, **_as_mapping(template), **_as_mapping(propagated, launched=True)}
 
 
 def _as_mapping(tags: Any, *, launched: bool = False) -> dict[str, str]:

@@ -35,23 +35,23 @@ def _given_width() -> int | None:
     return int(given) if given.isdecimal() and int(given) else None
 
 
-def text_width() -> int:
+def text_width(least: int = _LEAST_WIDTH, most: int = _MOST_WIDTH) -> int:
     """Width of running text: that of COLUMNS or of the terminal, within limits; otherwise always the same."""
     terminal = get_terminal_size((_USUAL_WIDTH, 0)).columns if sys.stdout.isatty() else None
     columns = terminal or _given_width() or _USUAL_WIDTH
-    return min(max(columns, _LEAST_WIDTH), _MOST_WIDTH)
+    return min(max(columns, least), most)
 
 
 # Progress. All of it is on standard error, and goes away when the work is done.
 
 
-def can_be_redrawn() -> bool:
-    """Whether standard error is a terminal that moves its cursor, with a person in front of it.
+def can_be_redrawn(*, stdout: bool = False) -> bool:
+    """Whether standard error, or output, is a terminal that moves its cursor, with a person in front of it.
 
     Continuous integration sets CI (GitHub Actions and GitLab, "Variables"), also where it offers a terminal. A terminal
     whose TERM is `dumb` has no cursor to move (terminfo).
     """
-    stream = sys.stderr
+    stream = sys.stdout if stdout else sys.stderr
     if stream is None or stream.closed or not stream.isatty():
         return False
     return not os.environ.get("CI") and os.environ.get("TERM") not in ("dumb", "unknown")

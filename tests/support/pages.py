@@ -70,6 +70,7 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
         or (one.language == "text" and one.page == "docs/cost.md")
     ),
     "deploy/test_deployed_drifts.py": lambda one: one.language == "text" and one.page == "docs/doctor.md",
+    "deploy/test_deployed_status.py": lambda one: one.language == "text" and one.page == "docs/status.md",
     "deploy/test_testing_page.py": lambda one: one.language == "python" and one.page == "docs/testing.md",
     "packaging/test_wheel.py": lambda one: one.language in {"python", "yaml"} and one.page == "README.md",
     "synth/test_examples_in_python.py": lambda one: one.language == "python" and one.page == "docs/cookbook.md",

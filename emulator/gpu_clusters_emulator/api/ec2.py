@@ -6,7 +6,7 @@ from .. import fleets, provisioning
 from ..clock import parse_time
 from ..faults import ApiError
 from ..models.reservations import reservation_faults
-from ..permissions import private_address
+from ..permissions import instance_tags, private_address
 from ..reservations import Reservation
 from ..world import Group, Instance, Json, Resource, Type, World, reservation_of
 
@@ -98,28 +98,21 @@ def describe_instances(world: World, params: Json) -> Json:
             "Placement": {"AvailabilityZone": one.availability_zone},
             "State": {"Code": 16, "Name": "running"},
             "PrivateIpAddress": private_address(one.id),
-            "Tags": [{"Key": key, "Value": value} for key, value in _tags(group).items()],
+            "Tags": [{"Key": key, "Value": value} for key, value in instance_tags(world, group).items()],
             **({"CapacityReservationId": one.reservation_id} if one.reservation_id else {}),
         }
         for group in world.groups.values()
         for one in group.instances
         if one.id in (params.get("InstanceIds") or [one.id])
-        and all(_facts(group, one).get(name) in wanted for name, wanted in filters.items())
+        and all(_facts(world, group, one).get(name) in wanted for name, wanted in filters.items())
     ]
     return {"Reservations": [{"ReservationId": f"r-{one['InstanceId'][2:]}", "Instances": [one]} for one in found]}
 
 
-def _tags(group: Group) -> dict[str, str]:
-    """The tags that the service which launches an instance gives it."""
-    if group.given is None:
-        return {"aws:autoscaling:groupName": group.name}
-    return {one["Key"]: one["Value"] for one in group.given["Tags"]}
-
-
-def _facts(group: Group, one: Instance) -> dict[str, str]:
+def _facts(world: World, group: Group, one: Instance) -> dict[str, str]:
     """What instances can be filtered by."""
     return {
-        **{f"tag:{key}": value for key, value in _tags(group).items()},
+        **{f"tag:{key}": value for key, value in instance_tags(world, group).items()},
         "capacity-reservation-id": one.reservation_id,
         "instance-id": one.id,
         "instance-state-name": "running",

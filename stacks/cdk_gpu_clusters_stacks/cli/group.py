@@ -34,6 +34,7 @@ COMMANDS = {
     "report": "Draw a cluster file on one page.",
     "run": "Run a job on all nodes of a fleet, and follow it.",
     "schema": "Print the JSON Schema of the cluster file.",
+    "status": "Show a live cluster: nodes, jobs, capacity, alarms, cost.",
 }
 
 

@@ -39,12 +39,14 @@ Region = Annotated[
 @app.command("list", epilog=examples("gpu-clusters jobs list trainers"))
 def list_jobs(fleet: Fleet, region: Region = None, profile: Profile = None, as_json: output.Json = False) -> None:
     """List the jobs of a fleet, the newest first."""
+    from cdk_gpu_clusters_stacks.jobs.client import state_of
+
     with connected(fleet, region, profile) as jobs, terminal.progress("asking how each job ended") as on_done:
         past = jobs.past()
         found = []
         for done, one in enumerate(past):
             on_done(done, len(past))
-            found.append((one, _state(jobs, one)))
+            found.append((one, state_of(jobs.board(one.request.job_id), one)))
     if as_json:
         output.write_document({"jobs": [_as_json(one, state) for one, state in found]})
         return
@@ -247,20 +249,6 @@ def _chosen(jobs: FleetJobs, job_id: str | None) -> PastJob:
             f"jobs: {name} has no job {job_id}; it has {known}" if known else f"jobs: {name} has had no job yet"
         )
     return found[0]
-
-
-def _state(jobs: FleetJobs, past: PastJob) -> str:
-    board = jobs.board(past.request.job_id)
-    if board.result:
-        return (
-            "stopped" if not board.result.isdecimal() else "done" if board.result == "0" else f"failed {board.result}"
-        )
-    if past.request.is_stopped:
-        return "stops"
-    if board.newest == 0:
-        return "waits"
-    ready = len(board.attempt(board.newest).members(past.request.nodes))
-    return f"attempt {board.newest}" if ready == past.request.nodes else f"waits {ready}/{past.request.nodes}"
 
 
 def _as_json(past: PastJob, state: str) -> dict[str, object]:

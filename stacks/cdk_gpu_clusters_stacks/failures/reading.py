@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cdk_gpu_clusters_stacks.preflight.account import Account, Answer
-from cdk_gpu_clusters_stacks.preflight.call import CALLER, FILE_SYSTEMS, PCS_CLUSTER, Absent, Call, NoAnswer
+from cdk_gpu_clusters_stacks.preflight.call import CALLER, FILE_SYSTEMS, PCS_CLUSTER, Call
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
-from cdk_gpu_clusters_stacks.preflight.unread import Unread
+from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from . import calls
@@ -38,7 +38,7 @@ _EKS_CALLS, _PCS_CALLS = (calls.EKS_NODE_GROUP,), (PCS_CLUSTER, calls.PCS_NODE_G
 #: CloudTrail's names of the calls that start instances.
 _LAUNCHES = ("RunInstances", "CreateFleet")
 #: Failed boots among the events of nodes (CloudWatch Logs user guide, "Filter pattern syntax", JSON).
-_FAILED_BOOTS = '{ ($.state = "failed") && (($.stage = "node") || ($.stage = "software")) }'
+FAILED_BOOTS = '{ ($.state = "failed") && (($.stage = "node") || ($.stage = "software")) }'
 #: EC2 API reference, "Common client error codes", UnauthorizedOperation: sts:DecodeAuthorizationMessage reads it.
 ENCODED = re.compile(r"Encoded authorization failure message: (?P<code>[\w-]+)")
 
@@ -169,6 +169,7 @@ class _Reader:
         self, account: Account, cluster: Cluster, reading: Reading, *, since: datetime, until: datetime
     ) -> None:
         self._account, self._cluster, self._reading = account, cluster, reading
+        self._missed = Missed(unread=reading.unread, absent=reading.absent)
         self._since, self._until = since, until
         #: Names and ids by which an event of the account is one of this cluster.
         self._names = {cluster.spec.name}
@@ -183,16 +184,16 @@ class _Reader:
         ]
         waiting: list[tuple[str, Call, Future[Answer]]] = []
         for name, call, future in asked:
-            answer = self._take(call, about[name], future, absent=name)
+            answer = self._missed.take(call, about[name], future, absent=name)
             if answer is not None and call is calls.STACK_RESOURCES:
                 waiting += [(about[name], *step) for step in self._start(answer)]
             elif answer is not None:
                 self._keep(call, about[name], answer)
         for where, call, future in waiting:
-            answer = self._take(call, where, future)
+            answer = self._missed.take(call, where, future)
             if answer is not None:
                 self._keep(call, where, answer)
-                self._read_groups(where, _groups_of(answer))
+                self._read_groups(where, groups_of(answer))
 
     def _start(self, resources: Answer) -> Iterator[tuple[Call, Future[Answer]]]:
         for resource in resources.get("StackResourceSummaries", ()):
@@ -209,7 +210,7 @@ class _Reader:
                 yield calls.EKS_NODE_GROUP, start(calls.EKS_NODE_GROUP, clusterName=parts[0], nodegroupName=parts[1])
             elif kind == "AWS::PCS::Cluster":
                 yield PCS_CLUSTER, start(PCS_CLUSTER, clusterIdentifier=name.rsplit("/", 1)[-1])
-            elif kind == "AWS::PCS::ComputeNodeGroup" and (found := _PCS_GROUP.search(name)):
+            elif kind == "AWS::PCS::ComputeNodeGroup" and (found := PCS_GROUP.search(name)):
                 self._names.add(found["computeNodeGroupIdentifier"])
                 yield calls.PCS_NODE_GROUP, start(calls.PCS_NODE_GROUP, **found.groupdict())
             elif kind == "AWS::FSx::FileSystem":
@@ -221,9 +222,9 @@ class _Reader:
         return self._account.start(
             calls.LOG_EVENTS,
             logGroupName=group,
-            filterPattern=_FAILED_BOOTS,
-            startTime=_milliseconds(self._since),
-            endTime=_milliseconds(self._until),
+            filterPattern=FAILED_BOOTS,
+            startTime=milliseconds(self._since),
+            endTime=milliseconds(self._until),
         )
 
     def _read_groups(self, about: str, names: Iterable[str]) -> None:
@@ -242,7 +243,7 @@ class _Reader:
                 StartTime=self._since,
                 EndTime=self._until,
             )
-            answer = self._take(calls.TRAIL, "", future)
+            answer = self._missed.take(calls.TRAIL, "", future)
             if answer is not None:
                 events = [_without_secrets(one) for one in answer.get("Events", ()) if self._is_failure_here(one)]
                 self._keep(calls.TRAIL, "", {**answer, "Events": events})
@@ -253,7 +254,7 @@ class _Reader:
 
     def read_fleets(self) -> None:
         """The history of EC2 Fleets with the cluster's tag."""
-        answer = self._take(calls.FLEETS, "", self._account.start(calls.FLEETS))
+        answer = self._missed.take(calls.FLEETS, "", self._account.start(calls.FLEETS))
         if answer is None:
             return
         own = [fleet for fleet in answer.get("Fleets", ()) if self._cluster.owns(fleet)]
@@ -265,30 +266,14 @@ class _Reader:
         """What STS answers about denials whose message is encoded."""
         texts = [message.text for _, message in self._reading.messages()]
         for code in dict.fromkeys(found["code"] for text in texts for found in ENCODED.finditer(text)):
-            answer = self._take(calls.DECODED, "", self._account.start(calls.DECODED, EncodedMessage=code))
+            answer = self._missed.take(calls.DECODED, "", self._account.start(calls.DECODED, EncodedMessage=code))
             if answer is not None:
                 self._reading.decoded[code] = parsed(str(answer.get("DecodedMessage", "")))
 
     def _ask(self, call: Call, about: str, **parameters: Any) -> None:
-        answer = self._take(call, about, self._account.start(call, **parameters))
+        answer = self._missed.take(call, about, self._account.start(call, **parameters))
         if answer is not None:
             self._keep(call, about, answer)
-
-    def _take(self, call: Call, about: str, future: Future[Answer], *, absent: str = "") -> Answer | None:
-        """An answer; None if there is none, with a line among what is unread, unless what it is about is gone."""
-        try:
-            return future.result()
-        except Absent:
-            if absent and absent not in self._reading.absent:
-                self._reading.absent.append(absent)
-        except NoAnswer as none:
-            self._miss(call, about, none)
-        return None
-
-    def _miss(self, call: Call, about: str, none: NoAnswer) -> None:
-        missed = Unread(call=call.name, about=about, cause=none.cause, fix=none.fix, permission=none.permission)
-        if missed not in self._reading.unread:
-            self._reading.unread.append(missed)
 
     def _keep(self, call: Call, about: str, answer: Mapping[str, Any]) -> None:
         if call.most is not None and answer.get("NextToken"):
@@ -301,10 +286,10 @@ class _Reader:
 
 
 #: ARN of a node group of AWS PCS (service authorization reference, AWS PCS).
-_PCS_GROUP = re.compile(r"cluster/(?P<clusterIdentifier>[^/]+)/computenodegroup/(?P<computeNodeGroupIdentifier>[^/]+)$")
+PCS_GROUP = re.compile(r"cluster/(?P<clusterIdentifier>[^/]+)/computenodegroup/(?P<computeNodeGroupIdentifier>[^/]+)$")
 
 
-def _groups_of(answer: Answer) -> list[str]:
+def groups_of(answer: Answer) -> list[str]:
     """The Auto Scaling groups that EKS made for a node group."""
     resources = (answer.get("nodegroup") or {}).get("resources") or {}
     return [one["name"] for one in resources.get("autoScalingGroups", ()) if one.get("name")]
@@ -319,5 +304,6 @@ def _without_secrets(event: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, "CloudTrailEvent": json.dumps(errors)}
 
 
-def _milliseconds(moment: datetime) -> int:
+def milliseconds(moment: datetime) -> int:
+    """A time as CloudWatch Logs takes it."""
     return int(moment.timestamp() * 1000)

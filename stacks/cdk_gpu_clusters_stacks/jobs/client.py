@@ -97,8 +97,8 @@ def find_fleets(clients: Clients) -> list[JobFleet]:
     return read_fleets([group for page in pages for group in page["AutoScalingGroups"]])
 
 
-def _jobs_of(versions: Sequence[Mapping[str, Any]]) -> list[PastJob]:
-    """The jobs of some versions of the parameter, the newest first."""
+def jobs_of(versions: Sequence[Mapping[str, Any]]) -> list[PastJob]:
+    """The jobs of some versions of the parameter, the oldest version first; the newest job first."""
     found: dict[str, PastJob] = {}
     for version in versions:
         with suppress(RequestError):
@@ -112,6 +112,20 @@ def _jobs_of(versions: Sequence[Mapping[str, Any]]) -> list[PastJob]:
                 requested_by=first.requested_by if first else version.get("LastModifiedUser", ""),
             )
     return sorted(found.values(), key=lambda one: one.request.job_id, reverse=True)
+
+
+def state_of(board: Board, past: PastJob) -> str:
+    """The state of a job in a word or two: `waits 3/4`, `attempt 1`, `stops`, `stopped`, `done` or `failed 1`."""
+    if board.result:
+        return (
+            "stopped" if not board.result.isdecimal() else "done" if board.result == "0" else f"failed {board.result}"
+        )
+    if past.request.is_stopped:
+        return "stops"
+    if board.newest == 0:
+        return "waits"
+    ready = len(board.attempt(board.newest).members(past.request.nodes))
+    return f"attempt {board.newest}" if ready == past.request.nodes else f"waits {ready}/{past.request.nodes}"
 
 
 class FleetJobs:
@@ -232,7 +246,7 @@ class FleetJobs:
 
     def past(self) -> list[PastJob]:
         """The jobs that the parameter's history still has, the newest first. AWS keeps 100 versions."""
-        return _jobs_of(self._history())
+        return jobs_of(self._history())
 
     def _newest(self) -> tuple[JobRequest | None, int]:
         """The newest request, None before the first, and the version of the parameter."""
@@ -250,7 +264,7 @@ class FleetJobs:
         """The job that a write has overwritten since the parameter was read; None if there is none."""
         if written == seen + 1:
             return None
-        between = _jobs_of([one for one in self._history() if seen < one["Version"] < written])
+        between = jobs_of([one for one in self._history() if seen < one["Version"] < written])
         return next((one for one in between if one.request.job_id != other_than and not one.request.is_stopped), None)
 
     def board(self, job_id: str) -> Board:

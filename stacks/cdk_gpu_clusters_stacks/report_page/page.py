@@ -24,25 +24,39 @@ _PICTURE = 640
 
 def report_html(plan: ClusterPlan) -> str:
     """The report of a cluster, as one HTML page."""
-    style = _style_sheet()
+    return document(
+        f"{plan.name}: GPU cluster report",
+        [
+            *_header(plan),
+            card("Topology", topology_figure(plan)),
+            *_kubernetes(plan),
+            *_slurm(plan),
+            *_anatomies(plan),
+            '<div class="pair">',
+            card("Cost", _cost(plan)),
+            card("Addresses", _addresses(plan)),
+            "</div>",
+            card("Checks", _checks(plan)),
+            card("Stacks", _stacks(plan)),
+            card("Prices", _prices(plan)),
+        ],
+    )
+
+
+def document(title: str, body: Iterable[str]) -> str:
+    """A page with the report's style that needs nothing else: no network, no script.
+
+    Args:
+        title: Its title, as plain text.
+        body: What it shows, as HTML.
+    """
     return "".join(
         [
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
-            f"<title>{escape(plan.name)}: GPU cluster report</title><style>{style}</style></head><body><main>",
-            *_header(plan),
-            _card("Topology", topology_figure(plan)),
-            *_kubernetes(plan),
-            *_slurm(plan),
-            *_anatomies(plan),
-            '<div class="pair">',
-            _card("Cost", _cost(plan)),
-            _card("Addresses", _addresses(plan)),
-            "</div>",
-            _card("Checks", _checks(plan)),
-            _card("Stacks", _stacks(plan)),
-            _card("Prices", _prices(plan)),
+            f"<title>{escape(title)}</title><style>{_style_sheet()}</style></head><body><main>",
+            *body,
             "</main></body></html>\n",
         ]
     )
@@ -60,7 +74,8 @@ def _style_sheet() -> str:
     return files(__package__).joinpath("style.css").read_text("utf-8")
 
 
-def _card(title: str, body: str) -> str:
+def card(title: str, body: str) -> str:
+    """A part of a page below its heading; the body is HTML."""
     key = title.lower().replace(" ", "-")
     return (
         f'<section class="card" aria-labelledby="{escape(key)}"><h2 id="{escape(key)}">{escape(title)}</h2>'
@@ -139,8 +154,8 @@ def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
     ]
     groups = [tuple(map(escape, row)) for row in node_group_rows(plan)]
     heads = ("node group", "bought as, image", "pods per node", "resources per node, taints", "size, updates")
-    table = _table(heads, groups, numbers=(2,))
-    yield _card("Kubernetes", f"{_table(('Amazon EKS', ''), cluster)}<h3>Node groups</h3>{table}")
+    made = table(heads, groups, numbers=(2,))
+    yield card("Kubernetes", f"{table(('Amazon EKS', ''), cluster)}<h3>Node groups</h3>{made}")
 
 
 def _slurm(plan: ClusterPlan) -> Iterator[str]:
@@ -149,8 +164,8 @@ def _slurm(plan: ClusterPlan) -> Iterator[str]:
         return
     cluster = [(escape(name), escape(words)) for name, words in slurm_rows(plan.slurm)]
     groups = [tuple(map(escape, row)) for row in compute_node_group_rows(plan)]
-    table = _table(("fleet", "node group", "bought as", "settings of the nodes", "size, updates"), groups)
-    yield _card("Slurm", f"{_table(('AWS PCS', ''), cluster)}<h3>Compute node groups</h3>{table}")
+    made = table(("fleet", "node group", "bought as", "settings of the nodes", "size, updates"), groups)
+    yield card("Slurm", f"{table(('AWS PCS', ''), cluster)}<h3>Compute node groups</h3>{made}")
 
 
 def _anatomies(plan: ClusterPlan) -> Iterator[str]:
@@ -175,14 +190,14 @@ def _anatomies(plan: ClusterPlan) -> Iterator[str]:
             resources = ", ".join(f"{name}: {many}" for name, many in node.mig.resources.items())
             mig = f"<p class='soft'>MIG_PARTITION={escape(node.mig.partition)}; Kubernetes: {escape(resources)}</p>"
         body = drawings(anatomy(fleet), title, words)
-        yield _card(title, f"{body}{mig}<h3>Boot stages</h3><ol class='stages'>{stages}</ol>")
+        yield card(title, f"{body}{mig}<h3>Boot stages</h3><ol class='stages'>{stages}</ol>")
 
 
 def _looks_alike(one: FleetReport, other: FleetReport) -> bool:
     return (one.node, one.purpose, one.servers) == (other.node, other.purpose, other.servers)
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
     """A table of escaped cells; on a narrow page each row becomes lines with the names of the columns."""
 
     def style(index: int) -> str:
@@ -214,8 +229,8 @@ def _cost(plan: ClusterPlan) -> str:
         total += f"; {usd(plan.cost.usd_per_run)} for runs with a start and an end"
     missing = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in plan.cost.missing.items())
     left_out = f"<h3>Not included</h3><ul class='soft'>{missing}</ul>" if missing else ""
-    table = _table(("item", "per hour", "per day", "per run"), rows, numbers=(1, 2, 3))
-    return f"{table}<p><b>Total: {escape(total)}</b></p>{left_out}"
+    made = table(("item", "per hour", "per day", "per run"), rows, numbers=(1, 2, 3))
+    return f"{made}<p><b>Total: {escape(total)}</b></p>{left_out}"
 
 
 def _kubernetes_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
@@ -298,7 +313,7 @@ def _checks(plan: ClusterPlan) -> str:
         )
         for one in plan.findings
     ]
-    return _table(("result", "rule", "finding", "fix", "where"), rows)
+    return table(("result", "rule", "finding", "fix", "where"), rows)
 
 
 def _stacks(plan: ClusterPlan) -> str:
@@ -311,7 +326,7 @@ def _stacks(plan: ClusterPlan) -> str:
         )
         for one in plan.stacks
     ]
-    return _table(("stack, in the order of deployment", "kind", "after deletion", "depends on"), rows)
+    return table(("stack, in the order of deployment", "kind", "after deletion", "depends on"), rows)
 
 
 def _prices(plan: ClusterPlan) -> str:
@@ -334,5 +349,5 @@ def _prices(plan: ClusterPlan) -> str:
         )
         for one in dict.fromkeys(used)
     ]
-    table = _table(("price of", "USD", "unit", "as of", "source"), rows, numbers=(1,))
-    return f"<p class='soft'>List prices with their dates: an estimate, not a bill.</p>{table}"
+    made = table(("price of", "USD", "unit", "as of", "source"), rows, numbers=(1,))
+    return f"<p class='soft'>List prices with their dates: an estimate, not a bill.</p>{made}"

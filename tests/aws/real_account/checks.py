@@ -16,6 +16,7 @@ from cdk_gpu_clusters_stacks.offers import CapacityRequest, search_market
 from cdk_gpu_clusters_stacks.preflight import Account as PreflightAccount
 from cdk_gpu_clusters_stacks.preflight import Outcome, run_preflight
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from cdk_gpu_clusters_stacks.status import read_status
 
 from .plan import Part, Scenario
 from .run import Failed, Run
@@ -70,6 +71,17 @@ def doctor_gets_answers(run: Run) -> None:
     spec = load_cluster(run.write())
     with PreflightAccount(lambda service, _: run.client(service), region=run.account.region) as account:
         found = examine(spec, account)
+    unread = {f"{one.call}: {one.cause}" for one in found.unread if not one.permission and run.account.is_real}
+    assert not unread, "; ".join(sorted(unread))
+    assert found.absent, "stacks of a cluster that was never deployed are not reported as missing"
+
+
+@READ.check("docs/status.md", minutes=5)
+def status_gets_answers(run: Run) -> None:
+    """Calls of `gpu-clusters status` that no stack is needed for are answered: missing stacks, reservations, cost."""
+    spec = load_cluster(run.write())
+    with PreflightAccount(lambda service, _: run.client(service), region=run.account.region) as account:
+        found = read_status(spec, account, now=datetime.now(UTC))
     unread = {f"{one.call}: {one.cause}" for one in found.unread if not one.permission and run.account.is_real}
     assert not unread, "; ".join(sorted(unread))
     assert found.absent, "stacks of a cluster that was never deployed are not reported as missing"
