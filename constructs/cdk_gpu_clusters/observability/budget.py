@@ -28,7 +28,7 @@ class ClusterBudget(ClusterConstruct):
 
     All notifications go to one topic. CloudFormation replaces a budget whose notifications change; addresses are
     subscriptions of the topic, so that another address does not replace it. Other thresholds or another topic do. The
-    budget has no name of its own, so that the new one can be made beside the old one; AWS counts the month anew from
+    budget has no name of its own, so that the new one can be made beside the old one; AWS counts the month again from
     its bill, and nothing is lost.
 
     Sources: AWS Cost Management user guide, "Best practices for AWS Budgets" (age of the data), "Forecasting with Cost

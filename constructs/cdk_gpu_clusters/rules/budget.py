@@ -123,7 +123,7 @@ def _wrong_thresholds(name: str, percents: Sequence[float]) -> Iterator[Finding]
 
 @check
 def check_recipient(*, has_emails: bool, has_topic: bool) -> Iterator[Finding]:
-    """Find a budget that notifies nobody, or in two ways.
+    """Find a budget that notifies no one, or in two ways.
 
     Args:
         has_emails: Whether it has addresses.
@@ -131,7 +131,7 @@ def check_recipient(*, has_emails: bool, has_topic: bool) -> Iterator[Finding]:
     """
     if has_emails == has_topic:
         yield BUDGET_RECIPIENT.finding(
-            cause="the budget has both" if has_emails else "the budget notifies nobody",
+            cause="the budget has both" if has_emails else "the budget notifies no one",
             got="emails and topic" if has_emails else "neither emails nor topic",
             allowed="one of the two",
             fix="subscribe the addresses to the topic, and remove emails" if has_emails else "give emails or topic",

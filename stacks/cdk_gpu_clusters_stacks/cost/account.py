@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.instances import instance_types
@@ -24,6 +25,8 @@ from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 
 from .forecast import PURCHASES
 from .money import NOTHING, Usd, cents
+from .orphans import CALLS as ORPHAN_CALLS
+from .orphans import Orphan, read_orphans
 
 #: AWS bills 0.01 US dollars for each of its requests (AWS Cost Explorer FAQs, "Cost Explorer API").
 COST_AND_USAGE = define_call("ce", "get_cost_and_usage")
@@ -92,6 +95,7 @@ class Live:
         billed_since: First day that `services` count; None if Cost Explorer was not asked.
         services: What Cost Explorer has, by service.
         billed: All services together; None if that is unknown.
+        orphans: What bills of clusters without stacks; None if it was not asked, or is unknown.
         cannot_tell: What could not be read, or is in no sum -> why.
     """
 
@@ -105,15 +109,17 @@ class Live:
     billed_since: str | None = None
     services: list[Service] = field(default_factory=list)
     billed: Decimal | None = None
+    orphans: list[Orphan] | None = None
     cannot_tell: dict[str, str] = field(default_factory=dict)
 
 
-def policy_for_cost(*, bill: bool) -> dict[str, Any]:
+def policy_for_cost(*, bill: bool, orphans: bool = False) -> dict[str, Any]:
     """The smallest IAM policy with which `read_account` reads everything. All actions only read."""
-    return policy_of((CALLER, INSTANCES, RESERVATIONS, *((COST_AND_USAGE,) if bill else ())), "GpuClustersCost")
+    more = (*((COST_AND_USAGE,) if bill else ()), *(ORPHAN_CALLS if orphans else ()))
+    return policy_of((CALLER, INSTANCES, RESERVATIONS, *more), "GpuClustersCost")
 
 
-def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bool) -> Live:
+def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bool, orphans: bool = False) -> Live:
     """Read what an account has of a cluster; nothing is changed there.
 
     Args:
@@ -121,6 +127,7 @@ def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bo
         account: The account.
         now: The time.
         bill: Also ask Cost Explorer, for which AWS bills each request.
+        orphans: Also look for what still bills of clusters without stacks, in the Region of the file.
 
     Raises:
         Unusable: If the credentials cannot be used.
@@ -140,6 +147,8 @@ def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bo
     live.is_partial = bool(live.cannot_tell)
     if bill:
         _read_bill(cluster, account, live, now.astimezone(UTC).date())
+    if orphans:
+        live.orphans = read_orphans(partial(_ask, live, account))
     return live
 
 
