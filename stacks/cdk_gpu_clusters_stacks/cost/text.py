@@ -154,6 +154,8 @@ def _running(one: Running, notes: Footnotes) -> str:
     price = "price unknown" if one.per_hour is None else f"{_usd(one.per_hour)} an hour"
     if one.is_paid_in_advance:
         price += ", paid already"
+    if one.used < one.count and one.unused_per_hour is not None:
+        price += f", {_usd(one.unused_per_hour)} of it unused"
     return f"{one.where}: {one.count} x {one.instance_type}{used}, {one.purchase}, {price}{notes.mark(one.prices)}"
 
 
