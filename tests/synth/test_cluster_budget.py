@@ -65,7 +65,7 @@ def test_budgets_of_this_account_publish_before_the_budget_is_made(site: Site) -
     assert (allowed["Principal"], allowed["Action"]) == ({"Service": "budgets.amazonaws.com"}, "sns:Publish")
     assert set(allowed["Condition"]) == {"ArnLike", "StringEquals"}
     assert ":budgets::" in json.dumps(allowed["Condition"]["ArnLike"])
-    assert policy_name in resources[name]["DependsOn"]
+    assert resources[name]["DependsOn"] == [policy_name]
 
 
 def test_an_existing_topic_is_notified_and_none_is_made(site: Site) -> None:

@@ -96,10 +96,11 @@ class ClusterBudget(ClusterConstruct):
                 *check_recipient(has_emails=bool(emails), has_topic=topic is not None),
             ],
         )
+        policy = None
         if topic is None:
             own = AlarmTopic(self, "Topic", emails=emails).topic
             own.add_to_resource_policy(_publishes(own.topic_arn, partition, account))
-            topic = own
+            topic, policy = own, own.node.find_child("Policy")
         self.topic: sns.ITopic = topic
         self.cfn_budget: budgets.CfnBudget = budgets.CfnBudget(
             self,
@@ -117,8 +118,8 @@ class ClusterBudget(ClusterConstruct):
                 for percent in percents
             ],
         )
-        # The budget may notify as soon as it is made; the policy of the topic is made before it.
-        self.cfn_budget.node.add_dependency(topic)
+        if policy is not None:  # the budget may notify as soon as it is made
+            self.cfn_budget.node.add_dependency(policy)
 
 
 def _notification(kind: str, percent: float, topic_arn: str) -> budgets.CfnBudget.NotificationWithSubscribersProperty:
