@@ -23,6 +23,7 @@ AREAS = {
     "AMI": "Machine images",
     "ARG": "Keywords of constructs",
     "BAT": "AWS Batch",
+    "BUD": "Budgets",
     "CAP": "Capacity",
     "CKP": "Checkpoint stores",
     "COST": "Cost",

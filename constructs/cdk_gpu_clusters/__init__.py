@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
+    from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -99,6 +100,7 @@ else:
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
         "CheckpointStore": "storage.checkpoint_store",
+        "ClusterBudget": "observability.budget",
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
         "ClusterSize": "rules.pcs",
@@ -220,6 +222,7 @@ __all__ = [
     "CapacityReservation",
     "CapacityReservationGroup",
     "CheckpointStore",
+    "ClusterBudget",
     "ClusterNetwork",
     "ClusterPlacementGroup",
     "ClusterSize",

@@ -72,6 +72,9 @@ def cost(
     bill: Annotated[
         bool, typer.Option("--bill", help="With --live: also ask Cost Explorer, which bills 0.01 USD a request.")
     ] = False,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="With --live: also find what bills of clusters without stacks.")
+    ] = False,
     profile: Profile = None,
     print_policy: Annotated[
         bool, typer.Option("--print-policy", help="With --live: print the IAM policy that it needs, and ask nothing.")
@@ -88,17 +91,17 @@ def cost(
     """
     of_period = (jobs, since, until, tokens, nodes, node_hours, usd_per_node_hour)
     has_period = any(one is not None for one in of_period)
-    if sum((live or bill or print_policy or profile is not None, has_period, at is not None)) > 1:
+    if sum((live or bill or orphans or print_policy or profile is not None, has_period, at is not None)) > 1:
         output.refuse("cost: give options of --live, of --jobs and --tokens, or --at, but not of several")
-    if (bill or print_policy or profile is not None) and not live:
-        output.refuse("cost: --bill, --print-policy and --profile need --live")
+    if (bill or orphans or print_policy or profile is not None) and not live:
+        output.refuse("cost: --bill, --orphans, --print-policy and --profile need --live")
     if has_period and jobs is None and tokens is None:
         output.refuse("cost: --from, --to, --nodes, --node-hours and --usd-per-node-hour need --jobs or --tokens")
     if str(file) == output.STREAM and jobs is not None and str(jobs) == output.STREAM:
         output.refuse("cost: only one of the cluster file and --jobs can be standard input")
     spec = output.read(file, as_json=as_json)
     if live:
-        _live(spec, profile, bill=bill, print_policy=print_policy, as_json=as_json)
+        _live(spec, profile, bill=bill, orphans=orphans, print_policy=print_policy, as_json=as_json)
     elif has_period:
         given = _given(tokens or (), nodes or (), node_hours or (), usd_per_node_hour or ())
         _period(spec, None if jobs is None else _accounting(jobs), given, since, until, as_json=as_json)
@@ -126,25 +129,27 @@ def _forecast(spec: ClusterSpec, at: datetime | None, *, as_json: bool) -> None:
 # What runs.
 
 
-def _live(spec: ClusterSpec, profile: str | None, *, bill: bool, print_policy: bool, as_json: bool) -> None:
+def _live(
+    spec: ClusterSpec, profile: str | None, *, bill: bool, orphans: bool, print_policy: bool, as_json: bool
+) -> None:
     from cdk_gpu_clusters_stacks.cost import policy_for_cost
     from cdk_gpu_clusters_stacks.cost.text import live_text
 
     if print_policy:
-        output.write_json(policy_for_cost(bill=bill))
+        output.write_json(policy_for_cost(bill=bill, orphans=orphans))
         return
-    found = _ask(spec, profile, bill=bill)
+    found = _ask(spec, profile, bill=bill, orphans=orphans)
     if as_json:
         output.write_document(output.as_json(found))
     else:
         output.write_headed(live_text(found, width=terminal.text_width()))
 
 
-def _ask(spec: ClusterSpec, profile: str | None, *, bill: bool) -> Live:
+def _ask(spec: ClusterSpec, profile: str | None, *, bill: bool, orphans: bool) -> Live:
     from cdk_gpu_clusters_stacks.cost import read_account
 
     with account_of(spec, profile, command="cost") as account, terminal.steps(f"asking {spec.region}"):
-        return read_account(spec, account, now=_now(), bill=bill)
+        return read_account(spec, account, now=_now(), bill=bill, orphans=orphans)
 
 
 # Jobs and tokens of a period.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.instances import instance_types
@@ -24,9 +25,13 @@ from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 
 from .forecast import PURCHASES
 from .money import NOTHING, Usd, cents
+from .orphans import CALLS as ORPHAN_CALLS
+from .orphans import Orphan, read_orphans
 
 #: AWS bills 0.01 US dollars for each of its requests (AWS Cost Explorer FAQs, "Cost Explorer API").
 COST_AND_USAGE = define_call("ce", "get_cost_and_usage")
+#: Only the account that pays may ask (AWS Billing user guide, "Using user-defined cost allocation tags").
+COST_TAGS = define_call("ce", "list_cost_allocation_tags")
 # Tags that services put on the instances of their groups, the most telling first: a node group of Amazon EKS and of AWS
 # PCS has an Auto Scaling group or a fleet of its own.
 _GROUP_TAGS = (
@@ -53,6 +58,7 @@ class Running:
         count: How many bill: of a reservation all that it has, used or not.
         used: How many of them run instances.
         per_hour: What they cost for an hour, in cents; None if that is unknown.
+        unused_per_hour: The share of `per_hour` of those that are not used; None if that is unknown.
         is_paid_in_advance: Whether they are paid once, and cost nothing by the hour.
         prices: The list prices that this rests on.
         unknown: Why the price is unknown.
@@ -64,6 +70,7 @@ class Running:
     count: int
     used: int
     per_hour: Usd | None
+    unused_per_hour: Usd | None
     is_paid_in_advance: bool
     prices: tuple[Price, ...]
     unknown: str
@@ -92,6 +99,7 @@ class Live:
         billed_since: First day that `services` count; None if Cost Explorer was not asked.
         services: What Cost Explorer has, by service.
         billed: All services together; None if that is unknown.
+        orphans: What bills of clusters without stacks; None if it was not asked, or is unknown.
         cannot_tell: What could not be read, or is in no sum -> why.
     """
 
@@ -105,15 +113,17 @@ class Live:
     billed_since: str | None = None
     services: list[Service] = field(default_factory=list)
     billed: Decimal | None = None
+    orphans: list[Orphan] | None = None
     cannot_tell: dict[str, str] = field(default_factory=dict)
 
 
-def policy_for_cost(*, bill: bool) -> dict[str, Any]:
+def policy_for_cost(*, bill: bool, orphans: bool = False) -> dict[str, Any]:
     """The smallest IAM policy with which `read_account` reads everything. All actions only read."""
-    return policy_of((CALLER, INSTANCES, RESERVATIONS, *((COST_AND_USAGE,) if bill else ())), "GpuClustersCost")
+    more = (*((COST_AND_USAGE, COST_TAGS) if bill else ()), *(ORPHAN_CALLS if orphans else ()))
+    return policy_of((CALLER, INSTANCES, RESERVATIONS, *more), "GpuClustersCost")
 
 
-def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bool) -> Live:
+def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bool, orphans: bool = False) -> Live:
     """Read what an account has of a cluster; nothing is changed there.
 
     Args:
@@ -121,6 +131,7 @@ def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bo
         account: The account.
         now: The time.
         bill: Also ask Cost Explorer, for which AWS bills each request.
+        orphans: Also look for what still bills of clusters without stacks, in the Region of the file.
 
     Raises:
         Unusable: If the credentials cannot be used.
@@ -140,6 +151,8 @@ def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bo
     live.is_partial = bool(live.cannot_tell)
     if bill:
         _read_bill(cluster, account, live, now.astimezone(UTC).date())
+    if orphans:
+        live.orphans = read_orphans(partial(_ask, live, account))
     return live
 
 
@@ -216,20 +229,24 @@ def _running(where: str, type_name: str, kind: CapacityKind, count: int, used: i
         if record.ultraserver_only and kind is CapacityKind.CAPACITY_BLOCK:
             kind = CapacityKind.ULTRASERVER_BLOCK
         rate = node_hour(record, kind, region=region, availability_zone=zone or None, node_count=count)
-    per_hour = None
-    if rate.low is not None and rate.high is not None:
-        per_hour = Usd(cents(Fraction(rate.low) * count), cents(Fraction(rate.high) * count))
     return Running(
         where=where,
         instance_type=type_name,
         purchase=PURCHASES[kind],
         count=count,
         used=used,
-        per_hour=per_hour,
+        per_hour=_times(rate, count),
+        unused_per_hour=_times(rate, count - used),
         is_paid_in_advance=kind.is_block,
         prices=rate.prices,
         unknown=rate.reason,
     )
+
+
+def _times(rate: Estimate, count: int) -> Usd | None:
+    if rate.low is None or rate.high is None:
+        return None
+    return Usd(cents(Fraction(rate.low) * count), cents(Fraction(rate.high) * count))
 
 
 # The account's own bill.
@@ -261,12 +278,23 @@ def _read_bill(cluster: Cluster, account: Account, live: Live, today: date) -> N
             elif (sofar := totals.get(name, Decimal(0))) is not None:
                 totals[name] = sofar + Decimal(cost["Amount"])
     if not totals:
-        live.cannot_tell[COST_AND_USAGE.name] = (
-            f"{_NO_COST}, and only if {CLUSTER_TAG} is activated as a cost allocation tag in Billing"
-        )
+        live.cannot_tell[COST_AND_USAGE.name] = f"{_NO_COST}; {_state_of_tag(account)}"
     live.services = [
         Service(name=name, usd=None if usd is None else cents(usd))
         for name, usd in sorted(totals.items(), key=lambda item: -(item[1] or 0))
     ]
     known = [service.usd for service in live.services if service.usd is not None]
     live.billed = sum(known, Decimal("0.00")) if known else None
+
+
+def _state_of_tag(account: Account) -> str:
+    """Whether the tag is a cost allocation tag, without which there is no cost by it."""
+    as_tag = "activated as a cost allocation tag in Billing"
+    try:
+        tags = account.ask(COST_TAGS, TagKeys=[CLUSTER_TAG])["CostAllocationTags"]
+    except NoAnswer as none:
+        return f"whether {CLUSTER_TAG} is {as_tag} is unknown: {none.cause}"
+    if not tags:
+        return f"Billing does not know {CLUSTER_TAG} yet: a new key takes up to a day, and is then to be {as_tag}"
+    is_active = any(tag["Status"] == "Active" for tag in tags)
+    return f"{CLUSTER_TAG} is {as_tag}" if is_active else f"{CLUSTER_TAG} is not {as_tag}: activate it there"

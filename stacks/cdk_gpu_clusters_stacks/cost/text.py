@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import groupby
 
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan.layout import Footnotes, Row, Section, lay_out
@@ -12,6 +13,7 @@ from .account import Live, Running
 from .forecast import Forecast, PartCost
 from .jobs import Bill, FleetBill, Share
 from .money import Usd
+from .orphans import Orphan
 
 #: More jobs than this are put together in a line; JSON has all of them.
 MOST_JOBS = 20
@@ -138,6 +140,9 @@ def live_text(live: Live, *, width: int) -> str:
         rows = [Row("together", [f"{_amount(live.billed)}{more}"])]
         rows += [Row("", [f"{one.name}: {_amount(one.usd)}"]) for one in live.services]
         sections.append(Section(f"Bill since {live.billed_since} (Cost Explorer, unblended)", rows))
+    if live.orphans is not None:
+        rows = [Row(name, list(_orphans(some))) for name, some in groupby(live.orphans, lambda one: one.cluster)]
+        sections.append(Section("Bills without a cluster", rows or [Row("", ["nothing found"])]))
     if live.cannot_tell:
         rows = [Row("", [f"{what}: {why}"]) for what, why in live.cannot_tell.items()]
         sections.append(Section("Cannot tell", rows))
@@ -149,7 +154,14 @@ def _running(one: Running, notes: Footnotes) -> str:
     price = "price unknown" if one.per_hour is None else f"{_usd(one.per_hour)} an hour"
     if one.is_paid_in_advance:
         price += ", paid already"
+    if one.used < one.count and one.unused_per_hour is not None:
+        price += f", {_usd(one.unused_per_hour)} of it unused"
     return f"{one.where}: {one.count} x {one.instance_type}{used}, {one.purchase}, {price}{notes.mark(one.prices)}"
+
+
+def _orphans(orphans: Iterable[Orphan]) -> Iterator[str]:
+    for one in orphans:
+        yield f"{one.kind} {one.name}{f', {one.size}' if one.size else ''}"
 
 
 def _not_counted(missing: Mapping[str, str]) -> Iterator[Row]:

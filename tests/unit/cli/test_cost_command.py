@@ -150,6 +150,7 @@ def test_the_policy_is_printed_and_nothing_is_asked(
         (["--live", "--at", "2026-11-01"], "not of several"),
         (["--at", "2026-11-01", *PERIOD], "not of several"),
         (["--bill"], "need --live"),
+        (["--orphans"], "need --live"),
         (PERIOD, "need --jobs or --tokens"),
         (["--tokens", "slices=5"], "need --from"),
         (["--tokens", "slices=5", "--from", "2026-12-01", "--to", "2026-11-01"], "ends before it starts"),

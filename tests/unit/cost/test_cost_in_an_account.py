@@ -13,6 +13,7 @@ import pytest
 from cdk_gpu_clusters_stacks.cost import Live, policy_for_cost, read_account
 from cdk_gpu_clusters_stacks.cost.account import COST_AND_USAGE
 from cdk_gpu_clusters_stacks.cost.money import Usd
+from cdk_gpu_clusters_stacks.cost.text import live_text
 from cdk_gpu_clusters_stacks.preflight.account import Account
 from cdk_gpu_clusters_stacks.spec import load_cluster
 from cost_month import CLUSTER
@@ -97,6 +98,28 @@ def test_what_runs_by_group_and_how_it_is_bought(look: Any) -> None:
     assert not [what for what in live.cannot_tell if "Explorer" in what]
 
 
+def test_what_a_reservation_has_unused_is_a_share_of_what_it_costs(look: Any) -> None:
+    live = look(FakeAws(ANSWERS))
+    unused = {one.where: one.unused_per_hour for one in live.running}
+    # 15 of 16 nodes at 21.957642 USD: 329.36463.
+    assert unused.pop(f"reservation {RESERVATION}") == even("329.36")
+    assert set(unused.values()) == {even("0.00")}
+    (line,) = [one for one in live_text(live, width=200).splitlines() if RESERVATION in one]
+    assert "16 x p4d.24xlarge, 1 used" in line
+    assert "351.32 USD an hour, 329.36 USD of it unused" in line
+    assert live_text(live, width=200).count("unused") == 1
+
+
+def test_a_block_is_paid_already_and_has_nodes_unused(look: Any) -> None:
+    block = {**RESERVED, "ReservationType": "capacity-block", "AvailableInstanceCount": 16}
+    live = look(FakeAws({**ANSWERS, "ec2.describe_capacity_reservations": {"CapacityReservations": [block]}}))
+    one = next(one for one in live.running if RESERVATION in one.where)
+    # 16 nodes at 11.80 USD.
+    assert (one.used, one.per_hour, one.unused_per_hour) == (0, even("188.80"), even("188.80"))
+    (line,) = [line for line in live_text(live, width=200).splitlines() if RESERVATION in line]
+    assert "188.80 USD an hour, paid already, 188.80 USD of it unused" in line
+
+
 def test_only_running_instances_of_the_cluster_are_asked_for(look: Any) -> None:
     aws = FakeAws(ANSWERS)
     look(aws)
@@ -151,10 +174,29 @@ def test_another_currency_is_unknown(look: Any) -> None:
     assert live.cannot_tell["bill of EC2"] == "it is in CNY, not in USD"
 
 
-def test_a_bill_without_the_tag_is_not_zero(look: Any) -> None:
-    live = look(FakeAws({**ANSWERS, "ce.get_cost_and_usage": bill()}))
+@pytest.mark.parametrize(
+    ("tags", "words"),
+    [
+        ([{"TagKey": "gpu-cluster", "Type": "UserDefined", "Status": "Inactive"}], "is not activated as a cost"),
+        ([{"TagKey": "gpu-cluster", "Type": "UserDefined", "Status": "Active"}], "is activated as a cost"),
+        ([], "Billing does not know gpu-cluster yet"),
+        (Refusal("AccessDeniedException", "no"), "whether gpu-cluster is activated as a cost"),
+    ],
+)
+def test_a_bill_without_the_tag_is_not_zero(look: Any, tags: Any, words: str) -> None:
+    answer = tags if isinstance(tags, Refusal) else {"CostAllocationTags": tags}
+    aws = FakeAws({**ANSWERS, "ce.get_cost_and_usage": bill(), "ce.list_cost_allocation_tags": answer})
+    live = look(aws)
     assert live.billed is None
-    assert "cost allocation tag" in live.cannot_tell["ce:GetCostAndUsage"]
+    assert words in live.cannot_tell["ce:GetCostAndUsage"]
+    (asked,) = [one.parameters for one in aws.asked if one.name == "ce.list_cost_allocation_tags"]
+    assert asked["TagKeys"] == ["gpu-cluster"]
+
+
+def test_the_tag_is_not_asked_for_if_it_has_costs(look: Any) -> None:
+    aws = FakeAws(ANSWERS)
+    look(aws)
+    assert "ce.list_cost_allocation_tags" not in aws.names()
 
 
 def test_denied_instances_are_not_zero(look: Any) -> None:
@@ -199,7 +241,9 @@ def test_a_group_of_reservations_is_named(tmp_path: Path) -> None:
 
 def test_the_policy_has_exactly_the_calls(look: Any) -> None:
     (statement,) = policy_for_cost(bill=True)["Statement"]
-    aws = FakeAws(ANSWERS)
+    aws = FakeAws(
+        {**ANSWERS, "ce.get_cost_and_usage": bill(), "ce.list_cost_allocation_tags": {"CostAllocationTags": []}}
+    )
     look(aws)
     calls = {name.replace("_", "").replace(".", ":") for name in aws.names()}
     assert {action.lower() for action in statement["Action"]} == calls

@@ -1,0 +1,1 @@
+"""Watching a cluster: metrics, dashboards, alerts and budgets."""

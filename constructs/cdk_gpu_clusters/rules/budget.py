@@ -1,0 +1,139 @@
+"""What a budget of a cluster may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from cdk_gpu_clusters.catalogue.regions import partition_of
+from cdk_gpu_clusters.errors import Finding, check, define_rule
+
+BUDGET_AMOUNT = define_rule(
+    "GPU-BUD-001",
+    "a budget is an amount above 0 US dollars a month",
+    source="AWS Budgets API reference, Spend: an amount is digits with at most one point, without a sign",
+)
+BUDGET_THRESHOLDS = define_rule(
+    "GPU-BUD-002",
+    "a budget notifies at 1 to 10 thresholds, each a percentage from 0.1 and given once",
+    source="botocore 1.43, service model of budgets: NotificationWithSubscribersList has at most 10 items; "
+    "CloudFormation registry schema of AWS::Budgets::Budget: Threshold is 0.1 to 1,000,000,000",
+)
+BUDGET_REGION = define_rule(
+    "GPU-BUD-003",
+    "the stack of a budget is in a Region in which CloudFormation makes budgets",
+    source="CloudFormation registry schemas by Region (cfn-lint 1.58.0)",
+)
+BUDGET_RECIPIENT = define_rule(
+    "GPU-BUD-004",
+    "a budget notifies e-mail addresses or one existing topic",
+    source="AWS Budgets API reference, Notification: one SNS subscriber",
+)
+
+_MOST_THRESHOLDS = 10
+_THRESHOLD_RANGE = (0.1, 1_000_000_000)
+#: Regions of the catalogue of cfn-lint without `AWS::Budgets::Budget`.
+WITHOUT_BUDGETS = frozenset(
+    {
+        "af-south-1",
+        "ap-east-1",
+        "ap-east-2",
+        "ap-northeast-3",
+        "ap-south-2",
+        "ap-southeast-3",
+        "ap-southeast-4",
+        "ap-southeast-5",
+        "ap-southeast-6",
+        "ap-southeast-7",
+        "ca-west-1",
+        "eu-central-2",
+        "eu-north-1",
+        "eu-south-1",
+        "eu-south-2",
+        "il-central-1",
+        "me-central-1",
+        "mx-central-1",
+        "us-gov-east-1",
+        "us-gov-west-1",
+    }
+)
+
+
+@check
+def check_budget(
+    usd_per_month: float, *, actual_percent: Sequence[float], forecast_percent: Sequence[float], region: str | None
+) -> Iterator[Finding]:
+    """Find an amount, thresholds or a Region that AWS refuses.
+
+    Args:
+        usd_per_month: The budget.
+        actual_percent: Thresholds of what was spent.
+        forecast_percent: Thresholds of what is forecast for the month.
+        region: Region of the stack; None if it is not known yet.
+
+    Example:
+        >>> check_budget(50_000, actual_percent=[80, 100], forecast_percent=[100], region="us-east-1")
+        []
+    """
+    if not (math.isfinite(usd_per_month) and usd_per_month > 0):
+        yield BUDGET_AMOUNT.finding(
+            cause="the budget is no amount",
+            got=str(usd_per_month),
+            allowed="an amount above 0",
+            fix="give the US dollars of a month",
+            path="usd_per_month",
+        )
+    number = len(actual_percent) + len(forecast_percent)
+    if not 1 <= number <= _MOST_THRESHOLDS:
+        yield BUDGET_THRESHOLDS.finding(
+            cause="AWS Budgets takes another number of thresholds",
+            got=str(number),
+            allowed=f"1 to {_MOST_THRESHOLDS} in all",
+            fix="add a threshold" if not number else f"remove {number - _MOST_THRESHOLDS}",
+            path="actual_percent",
+        )
+    yield from _wrong_thresholds("actual_percent", actual_percent)
+    yield from _wrong_thresholds("forecast_percent", forecast_percent)
+    if region in WITHOUT_BUDGETS:
+        is_commercial = partition_of(region) == "aws"
+        yield BUDGET_REGION.finding(
+            cause="CloudFormation makes no budgets in this Region",
+            got=region,
+            allowed="a Region with AWS::Budgets::Budget",
+            fix="put the budget into a stack in us-east-1: it counts the costs of all Regions"
+            if is_commercial
+            else "make the budget in the account that is billed for this one",
+            path="region",
+        )
+
+
+def _wrong_thresholds(name: str, percents: Sequence[float]) -> Iterator[Finding]:
+    low, high = _THRESHOLD_RANGE
+    for index, percent in enumerate(percents):
+        is_again = percent in percents[:index]
+        if is_again or not low <= percent <= high:
+            yield BUDGET_THRESHOLDS.finding(
+                cause="the threshold is listed twice" if is_again else "the threshold is out of range",
+                got=str(percent),
+                allowed=f"{low} to {high:,} percent, each once",
+                fix="remove one of the two" if is_again else "correct the threshold",
+                path=f"{name}[{index}]",
+            )
+
+
+@check
+def check_recipient(*, has_emails: bool, has_topic: bool) -> Iterator[Finding]:
+    """Find a budget that notifies no one, or in two ways.
+
+    Args:
+        has_emails: Whether it has addresses.
+        has_topic: Whether it has a topic.
+    """
+    if has_emails == has_topic:
+        yield BUDGET_RECIPIENT.finding(
+            cause="the budget has both" if has_emails else "the budget notifies no one",
+            got="emails and topic" if has_emails else "neither emails nor topic",
+            allowed="one of the two",
+            fix="subscribe the addresses to the topic, and remove emails" if has_emails else "give emails or topic",
+            path="emails",
+        )
