@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
+    from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
+    from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -99,11 +101,14 @@ else:
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
         "CheckpointStore": "storage.checkpoint_store",
+        "ClusterDashboard": "observability.dashboard",
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
         "ClusterSize": "rules.pcs",
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
+        "DashboardFileSystem": "observability.panels",
+        "DashboardFleet": "observability.panels",
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
@@ -220,11 +225,14 @@ __all__ = [
     "CapacityReservation",
     "CapacityReservationGroup",
     "CheckpointStore",
+    "ClusterDashboard",
     "ClusterNetwork",
     "ClusterPlacementGroup",
     "ClusterSize",
     "ColdFileRelease",
     "ConfigError",
+    "DashboardFileSystem",
+    "DashboardFleet",
     "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",
