@@ -17,7 +17,7 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def lines_of(widget: Mapping[str, Any], metrics: Metrics) -> dict[str, Points]:
-    """The lines that a metric widget draws, by label. Expressions are a factor times a metric."""
+    """The lines that a metric widget draws, by label. Expressions are those of the library."""
     properties = widget["properties"]
     found: dict[str, Points] = {}
     by_id: dict[str, Points] = {}
@@ -33,10 +33,16 @@ def lines_of(widget: Mapping[str, Any], metrics: Metrics) -> dict[str, Points]:
         if options.get("visible", True):
             found[options["label"]] = points
     for label, expression in expressions.items():
-        match = re.fullmatch(r"([0-9.e+]+) \* (m[0-9]+)", expression)
-        assert match is not None, expression
-        found[label] = [(second, float(match[1]) * value) for second, value in by_id[match[2]]]
+        found[label] = _computed(expression, by_id)
     return found
+
+
+def _computed(expression: str, by_id: Mapping[str, Points]) -> Points:
+    if match := re.fullmatch(r"([0-9.]+) \* (m[0-9]+)", expression):
+        return [(second, float(match[1]) * value) for second, value in by_id[match[2]]]
+    match = re.fullmatch(r"\(([0-9]+) - EPOCH\((m[0-9]+)\)\) / 3600", expression)
+    assert match is not None, expression
+    return [(second, (int(match[1]) - second) / 3600) for second, _ in by_id[match[2]]]
 
 
 def dashboard_svg(body: Mapping[str, Any], metrics: Metrics) -> str:
@@ -89,8 +95,7 @@ def _graph(widget: Mapping[str, Any], lines: Mapping[str, Points], width: int, h
         yield f'<text x="{left - 6}" y="{y + 4}" text-anchor="end" fill="#5a6675">{_short(most * part)}</text>'
     for part, anchor in ((0, "start"), (0.5, "middle"), (1, "end")):
         at = datetime.fromtimestamp(first + (last - first) * part, tz=UTC)
-        x = left + (right - left) * part
-        yield f'<text x="{x}" y="{bottom + 15}" text-anchor="{anchor}" fill="#5a6675">{at:%H:%M}</text>'
+        yield f'<text x="{left + (right - left) * part}" y="{bottom + 15}" text-anchor="{anchor}" fill="#5a6675">{at:%H:%M}</text>'
     if not values:
         yield f'<text x="{width / 2}" y="{height / 2}" text-anchor="middle" fill="#c00">no data</text>'
     across = 10.0
@@ -98,8 +103,8 @@ def _graph(widget: Mapping[str, Any], lines: Mapping[str, Points], width: int, h
         colour = _COLOURS[index % len(_COLOURS)]
         path = " ".join(place(*point) for point in _thinned(points))
         if len(points) == 1:
-            x, _, y = path.partition(",")
-            yield f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>'
+            x_at, _, y_at = path.partition(",")
+            yield f'<circle cx="{x_at}" cy="{y_at}" r="4" fill="{colour}"/>'
         yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
         yield f'<rect x="{across}" y="{height - 18}" width="10" height="10" fill="{colour}"/>'
         yield f'<text x="{across + 14}" y="{height - 9}">{escape(label)}</text>'

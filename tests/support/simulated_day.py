@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from statistics import fmean as mean
 from typing import Any
 from unittest.mock import patch
 
@@ -20,6 +21,13 @@ START = int(datetime(2026, 11, 26, tzinfo=UTC).timestamp())
 MINUTES, NODES, GPUS, EFA_DEVICES, TARGETS = 24 * 60, 16, 8, 32, 12
 FLEET, GROUP, FILE_SYSTEM, RESERVATION = "llama/Fleet", "llama-group", "fs-0123456789abcdef0", "cr-0123456789abcdef0"
 _SICK, _FROM, _UNTIL, _IDLE_FROM = 5, 14 * 60, 14 * 60 + 25, 20 * 60
+
+_STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
+    "Sum": sum,
+    "Minimum": min,
+    "Maximum": max,
+    "Average": mean,
+}
 
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
@@ -50,8 +58,7 @@ class Metrics:
         periods: dict[int, list[float]] = defaultdict(list)
         for minute, numbers in self.values.get(key, {}).items():
             periods[minute * 60 // period_seconds * period_seconds] += numbers
-        compute = {"Sum": sum, "Minimum": min, "Maximum": max, "Average": lambda found: sum(found) / len(found)}
-        return sorted((second, float(compute[statistic](numbers))) for second, numbers in periods.items())
+        return sorted((second, float(_STATISTICS[statistic](numbers))) for second, numbers in periods.items())
 
 
 def simulated_day() -> Metrics:

@@ -74,6 +74,9 @@ def test_the_day_tells_its_story(day: Metrics) -> None:
     assert max(value for _, value in by_title["Unhealthy nodes"]["trainers"]) == 1
     assert max(value for _, value in by_title["Required action"]["trainers"]) == 4
     assert sum(value for _, value in by_title["Boot failures and Xids"]["trainers Xids"]) == 1
+    hours = by_title["Time to the end"]["trainers"]
+    assert hours[0][1] == 5 * 24 + 11.5
+    assert hours[0][1] - hours[-1][1] == pytest.approx(24 - 1 / 60)
     assert PRICE is not None
     assert by_title["Price of nodes in service"]["trainers"][0][1] == pytest.approx(float(PRICE.usd) * NODES)
 
@@ -171,11 +174,11 @@ def test_prices_are_dated_unknown_or_paid_before() -> None:
     assert "Price of nodes in service" not in panels_of(replace(TRAINERS, prepaid=True))
     assert "Price of nodes in service" not in panels_of(replace(TRAINERS, price=None))
     odd = replace(TRAINERS, price=replace(PRICE, usd=Decimal("0.1")))
-    assert panels_of(odd)["Price of nodes in service"].series[0].factor == 0.1
+    assert panels_of(odd)["Price of nodes in service"].series[0].expression == "0.1 * {metric}"
 
 
 def test_more_metrics_than_cloudwatch_shows() -> None:
-    each = sum(1 if one.factor is None else 2 for panel in panels_of(TRAINERS).values() for one in panel.series)
+    each = sum(1 if one.expression is None else 2 for panel in panels_of(TRAINERS).values() for one in panel.series)
     most = MOST_METRICS // each
     assert plan_dashboard([TRAINERS] * most)
     with pytest.raises(ConfigError, match=r"GPU-DASH-001.*several dashboards"):

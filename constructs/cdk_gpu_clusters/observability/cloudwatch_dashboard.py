@@ -77,8 +77,8 @@ def _panels(panels: Sequence[Panel], top: int, region: str) -> Iterator[dict[str
 def _lines(number: int, series: Series) -> Iterator[list[Any]]:
     """A metric; or a metric that is not drawn, and what is computed of it."""
     path = [series.namespace, series.metric, *(part for one in series.dimensions for part in one)]
-    if series.factor is None:
+    if series.expression is None:
         yield [*path, {"label": series.label, "stat": series.statistic}]
         return
-    yield [{"expression": f"{series.factor:.10g} * m{number}", "label": series.label, "id": f"e{number}"}]
+    yield [{"expression": series.expression.format(metric=f"m{number}"), "label": series.label, "id": f"e{number}"}]
     yield [*path, {"id": f"m{number}", "stat": series.statistic, "visible": False}]

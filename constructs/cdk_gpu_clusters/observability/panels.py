@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cdk_gpu_clusters.catalogue import instance_type
@@ -33,7 +33,7 @@ class Series:
         metric: Name in CloudWatch.
         dimensions: Names and values of its dimensions. A value may be a token.
         statistic: Over all values of a period.
-        factor: What each value is multiplied with, such as a price.
+        expression: Metric math that is drawn in place of the metric, which it has as `{metric}`.
     """
 
     label: str
@@ -41,7 +41,7 @@ class Series:
     metric: str
     dimensions: tuple[tuple[str, str], ...]
     statistic: str
-    factor: float | None = None
+    expression: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ def _with_data(row: Row) -> Row:
 
 def _check(rows: Sequence[Row]) -> None:
     # Expressions count, and so do metrics that are not drawn (CloudWatch user guide, "Use metric math").
-    sizes = [sum(1 if one.factor is None else 2 for one in panel.series) for row in rows for panel in row.panels]
+    sizes = [sum(1 if one.expression is None else 2 for one in panel.series) for row in rows for panel in row.panels]
     if sum(sizes) <= MOST_METRICS and max(sizes, default=0) <= MOST_METRICS_PER_PANEL:
         return
     found = TOO_MANY_METRICS.finding(
@@ -207,10 +207,15 @@ def _count(fleet: DashboardFleet, group_name: str) -> Iterator[Series]:
         yield _of_group(group_name, metric, f"{fleet.name} {what}")
 
 
-def _of_group(group_name: str, metric: str, label: str, factor: float | None = None) -> Series:
+def _of_group(group_name: str, metric: str, label: str, expression: str | None = None) -> Series:
     dimensions = (("AutoScalingGroupName", group_name),)
     return Series(
-        label=label, namespace=AUTO_SCALING, metric=metric, dimensions=dimensions, statistic="Average", factor=factor
+        label=label,
+        namespace=AUTO_SCALING,
+        metric=metric,
+        dimensions=dimensions,
+        statistic="Average",
+        expression=expression,
     )
 
 
@@ -376,6 +381,15 @@ def _lustre(fleets: Sequence[DashboardFleet], file_systems: Sequence[DashboardFi
     )
 
 
+def _hours_left(fleet: DashboardFleet, ends_at: datetime) -> Series:
+    """The time to an end. Nodes send this metric in each minute; only the times of its points are read.
+
+    Source: CloudWatch user guide, "Metric math": EPOCH.
+    """
+    expression = f"({ends_at.timestamp():.0f} - EPOCH({{metric}})) / 3600"
+    return replace(_of_nodes(fleet, names.UNHEALTHY_NODES, "Sum"), expression=expression)
+
+
 def _capacity(fleets: Sequence[DashboardFleet]) -> Row:
     ends = (f"{fleet.name}: ends {fleet.ends_at:%Y-%m-%d %H:%M %Z}." for fleet in fleets if fleet.ends_at is not None)
     return Row(
@@ -383,7 +397,13 @@ def _capacity(fleets: Sequence[DashboardFleet]) -> Row:
         notes=tuple(ends),
         panels=(
             Panel(
-                title="Reserved instances without a node",
+                title="Time to the end",
+                unit="hours",
+                meaning="Time to the end of the Capacity Block or reservation, while there are nodes.",
+                series=tuple(_hours_left(fleet, fleet.ends_at) for fleet in fleets if fleet.ends_at is not None),
+            ),
+            Panel(
+                title="Unused reserved instances",
                 unit="instances",
                 meaning="Instances of Capacity Reservations that are paid for and do not run.",
                 series=tuple(
@@ -409,7 +429,7 @@ def _cost(fleets: Sequence[DashboardFleet]) -> Row:
 
     def priced(fleet: DashboardFleet, group_name: str) -> Iterator[Series]:
         if fleet.price is not None and not fleet.prepaid:
-            yield _of_group(group_name, "GroupInServiceInstances", fleet.name, float(fleet.price.usd))
+            yield _of_group(group_name, "GroupInServiceInstances", fleet.name, f"{fleet.price.usd} * {{metric}}")
 
     return Row(
         title="Cost",
