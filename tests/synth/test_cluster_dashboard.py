@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -205,6 +205,24 @@ def test_the_construct_takes_tokens(site: Site) -> None:
         "Nodes in service and desired",
         "Unhealthy nodes",
     ]
+
+
+def test_all_faults_at_once() -> None:
+    unknown = replace(TRAINERS, instance_type="p5.unknown")
+    local = replace(TRAINERS, ends_at=datetime(2026, 12, 1, 11, 30))  # noqa: DTZ001
+    with pytest.raises(ConfigError) as fault:
+        plan_dashboard([unknown, TRAINERS, local])
+    assert [one.id for one in fault.value.findings] == ["GPU-INST-001", "GPU-CAP-015"]
+
+
+def test_an_end_in_another_zone_is_shown_in_utc() -> None:
+    tokyo = replace(TRAINERS, ends_at=datetime(2026, 12, 1, 20, 30, tzinfo=timezone(timedelta(hours=9))))
+    assert plan_dashboard([tokyo]) == plan_dashboard([TRAINERS])
+
+
+def test_what_a_type_does_not_have_is_left_out() -> None:
+    small = DashboardFleet(name="small", path="app/Small", instance_type="g6.xlarge", efa=True, mig=True)
+    assert plan_dashboard([small]) == plan_dashboard([replace(small, efa=False, mig=False)])
 
 
 def test_a_fault_names_the_construct(site: Site) -> None:

@@ -68,7 +68,8 @@ class ClusterDashboard(ClusterConstruct):
                 default. A change replaces the dashboard.
 
         Raises:
-            ConfigError: GPU-DASH-001 for more metrics than CloudWatch shows; GPU-INST-001 or -002 for an unknown type.
+            ConfigError: GPU-DASH-001 for more metrics than CloudWatch shows; GPU-INST-001 or -002 for an unknown type;
+                GPU-CAP-015 for an end without a time zone.
         """
         from aws_cdk import aws_cloudwatch as cloudwatch  # takes long to load
 

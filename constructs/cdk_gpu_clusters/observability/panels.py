@@ -9,9 +9,10 @@ from datetime import datetime
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.prices import Price
-from cdk_gpu_clusters.errors import ConfigError, define_rule
+from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule, raise_for
 from cdk_gpu_clusters.node.gpunode.metrics import names
 from cdk_gpu_clusters.node.gpunode.metrics.names import Metric
+from cdk_gpu_clusters.rules.capacity import parse_instant
 
 AUTO_SCALING, FSX, RESERVATIONS = "AWS/AutoScaling", "AWS/FSx", "AWS/EC2CapacityReservations"
 MOST_METRICS_PER_PANEL, MOST_METRICS = 500, 2500
@@ -93,8 +94,8 @@ class DashboardFleet:
         group_name: Name of its Auto Scaling group, which sends group metrics: `fleet_name` of a `GpuFleet`. May be a
             token. No panel shows the number of nodes, or their price, without it.
         whole_gpus: Whether some GPUs are not split with MIG. True by default.
-        mig: Whether some GPUs are split with MIG. False by default.
-        efa: Whether the nodes have EFA interfaces. False by default.
+        mig: Whether some GPUs are split with MIG. False by default; ignored for types without MIG.
+        efa: Whether the nodes have EFA interfaces. False by default; ignored for types without EFA.
         lustre: Whether the nodes mount FSx for Lustre. False by default.
         reservation_ids: Capacity Reservations that it launches into. May be tokens. None by default.
         ends_at: End of its Capacity Block or reservation, with a time zone. No end by default.
@@ -143,25 +144,44 @@ def plan_dashboard(
         file_systems: The file systems. None by default.
 
     Raises:
-        ConfigError: GPU-DASH-001 for more metrics than CloudWatch shows; GPU-INST-001 or -002 for an unknown type.
+        ConfigError: GPU-DASH-001 for more metrics than CloudWatch shows; GPU-INST-001 or -002 for an unknown type;
+            GPU-CAP-015 for an end without a time zone.
 
     Example:
         >>> fleet = DashboardFleet(name="trainers", path="app/Trainers", instance_type="p5.48xlarge", efa=True)
         >>> [row.title for row in plan_dashboard([fleet])]
         ['Nodes', 'GPUs', 'EFA']
     """
-    types = [instance_type(fleet.instance_type) for fleet in fleets]
+    read, types = _read(fleets)
     candidates = (
-        _nodes(fleets),
-        _gpus(fleets, types),
-        _efa([fleet for fleet in fleets if fleet.efa]),
-        _lustre([fleet for fleet in fleets if fleet.lustre], file_systems),
-        _capacity(fleets),
-        _cost(fleets),
+        _nodes(read),
+        _gpus(read, types),
+        _efa([fleet for fleet in read if fleet.efa]),
+        _lustre([fleet for fleet in read if fleet.lustre], file_systems),
+        _capacity(read),
+        _cost(read),
     )
     rows = tuple(_with_data(row) for row in candidates)
     _check(rows)
     return tuple(row for row in rows if row.panels or row.notes)
+
+
+def _read(fleets: Sequence[DashboardFleet]) -> tuple[list[DashboardFleet], list[InstanceType]]:
+    """The fleets with their ends in UTC and without what their types do not have, and the types."""
+    read, types, findings = list[DashboardFleet](), list[InstanceType](), list[Finding]()
+    for fleet in fleets:
+        try:
+            one = instance_type(fleet.instance_type)
+            ends_at = None if fleet.ends_at is None else parse_instant(fleet.ends_at, name=f"{fleet.name}.ends_at")
+        except ConfigError as fault:
+            findings += fault.findings
+            continue
+        splits = one.accelerator is not None and one.accelerator.mig_capable
+        efa, mig = fleet.efa and one.supports_efa, fleet.mig and splits
+        read.append(replace(fleet, ends_at=ends_at, efa=efa, mig=mig))
+        types.append(one)
+    raise_for(findings)
+    return read, types
 
 
 def _with_data(row: Row) -> Row:
