@@ -27,6 +27,7 @@ AREAS = {
     "CAP": "Capacity",
     "CKP": "Checkpoint stores",
     "COST": "Cost",
+    "DASH": "Dashboards",
     "DRA": "Data repositories of FSx for Lustre",
     "EFA": "Network interfaces and EFA security groups",
     "EKS": "Amazon EKS",

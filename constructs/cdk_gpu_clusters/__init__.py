@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
     from cdk_gpu_clusters.observability.budget import ClusterBudget
+    from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
+    from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -101,11 +103,14 @@ else:
         "CapacityReservationGroup": "capacity.capacity_reservation",
         "CheckpointStore": "storage.checkpoint_store",
         "ClusterBudget": "observability.budget",
+        "ClusterDashboard": "observability.dashboard",
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
         "ClusterSize": "rules.pcs",
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
+        "DashboardFileSystem": "observability.panels",
+        "DashboardFleet": "observability.panels",
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
@@ -223,11 +228,14 @@ __all__ = [
     "CapacityReservationGroup",
     "CheckpointStore",
     "ClusterBudget",
+    "ClusterDashboard",
     "ClusterNetwork",
     "ClusterPlacementGroup",
     "ClusterSize",
     "ColdFileRelease",
     "ConfigError",
+    "DashboardFileSystem",
+    "DashboardFleet",
     "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",

@@ -1,1 +1,1 @@
-"""Watching a cluster: metrics, dashboards, alerts and budgets."""
+"""What people and programs see of a running cluster: metrics, dashboards and budgets."""
