@@ -54,7 +54,6 @@ NAVIGATION: Sections = {
         "Capacity": ("docs/reference/capacity/*.md",),
         "Nodes": ("docs/reference/nodes/*.md",),
         "Storage": ("docs/reference/storage/*.md",),
-        "Observability": ("docs/reference/observability/*.md",),
         "Inference": ("docs/reference/inference/*.md",),
         "Amazon EKS": ("docs/reference/eks/*.md",),
         "AWS PCS": ("docs/reference/pcs/*.md",),
