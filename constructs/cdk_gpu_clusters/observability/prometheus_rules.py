@@ -99,7 +99,7 @@ def _annotations(name: str, meaning: str) -> dict[str, str]:
 class PrometheusRules(ClusterConstruct):
     """The rules of `prometheus_rules` in a workspace of Amazon Managed Service for Prometheus.
 
-    Makes one `AWS::APS::RuleGroupsNamespace`. The alerts notify nobody before the workspace has an alert manager
+    Makes one `AWS::APS::RuleGroupsNamespace`. The alerts notify no one before the workspace has an alert manager
     definition, which is yours.
 
     Example:
