@@ -16,12 +16,14 @@ def programs() -> Path:
     """Folder with `prometheus` and `promtool`."""
     folder = CACHE / "prometheus"
     with locked("prometheus"):
-        if not (folder / "usr/bin/prometheus").exists():
+        if not folder.exists():
             with tempfile.TemporaryDirectory(dir=CACHE) as fetched:
                 # apt downloads as a user of its own where it can.
                 Path(fetched).chmod(0o755)
                 (package,) = download(Path(fetched), "prometheus")
-                subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
+                whole = Path(fetched) / "whole"
+                subprocess.run(["dpkg-deb", "--extract", package, whole], check=True)
+                whole.rename(folder)
     return folder / "usr/bin"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
 from cdk_gpu_clusters.node.gpunode.metrics.names import METRICS
 from cdk_gpu_clusters.observability.prometheus_rules import prometheus_rules
 
@@ -18,9 +19,11 @@ ALERTS = {one["alert"]: one for one in yaml.safe_load(prometheus_rules())["group
 NODE = 'fleet="app/Trainers",instance_id="i-1"'
 OTHER = 'fleet="app/Trainers",instance_id="i-2"'
 OF_NODE = {"fleet": "app/Trainers", "instance_id": "i-1"}
-UP = 'up{job="gpunode",instance="10.0.0.1:9810"}'
+TARGET = 'job="gpunode",instance="10.0.0.1:9810"'
+UP, MEASURED = f"up{{{TARGET}}}", f"gpu_cluster_measured_timestamp_seconds{{{NODE},{TARGET}}}"
+OF_TARGET = {"job": "gpunode", "instance": "10.0.0.1:9810"}
 
-#: Alert -> series as promtool takes them, minutes at which it is not raised, at which it is, and at which it has
+#: Alert, and what happens to it -> series as promtool takes them, minutes at which it is not raised, at which it is, and at which it has
 #: cleared, and its labels.
 DAYS: dict[str, tuple[dict[str, str], tuple[int, int, int], dict[str, str]]] = {
     "UnhealthyNode": (
@@ -42,7 +45,9 @@ DAYS: dict[str, tuple[dict[str, str], tuple[int, int, int], dict[str, str]]] = {
         (69, 70, 82),
         {"fleet": "app/Trainers"},
     ),
-    "NodeSilent": ({UP: "1x9 0x9 1x9"}, (14, 15, 20), {"job": "gpunode", "instance": "10.0.0.1:9810"}),
+    "NodeSilent, no answer": ({UP: "1x9 0x9 1x9", MEASURED: "1x9 stale _x9 1x9"}, (14, 15, 20), OF_TARGET),
+    "NodeSilent, no values": ({UP: "1x29", MEASURED: "1x9 stale _x9 1x9"}, (14, 15, 20), OF_TARGET),
+    "NodeSilent, no target": ({UP: "1x9 0x9 stale", MEASURED: "1x9 stale"}, (14, 15, 20), OF_TARGET),
 }
 
 
@@ -59,23 +64,24 @@ def test_the_rules_are_valid(promtool: str, tmp_path: Path) -> None:
 
 
 def test_every_alert_has_a_day_and_a_runbook() -> None:
-    assert set(ALERTS) == set(DAYS)
+    assert set(ALERTS) == {day.partition(",")[0] for day in DAYS}
     for name, alert in ALERTS.items():
         assert alert["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
         assert f"\n## {name}\n" in RUNBOOKS
 
 
 def test_rules_read_only_metrics_that_nodes_serve() -> None:
-    served = {metric.prometheus_name for metric in METRICS}
+    served = {MEASURED_AT, *(metric.prometheus_name for metric in METRICS)}
     text = prometheus_rules()
     read = set(re.findall(r"(?<![:a-z_])gpu_cluster_[a-z_]+", text))
     assert read
     assert read <= served
 
 
-@pytest.mark.parametrize("name", sorted(DAYS))
-def test_an_alert_is_raised_and_clears(promtool: str, tmp_path: Path, name: str) -> None:
-    series, (before, raised, cleared), labels = DAYS[name]
+@pytest.mark.parametrize("day", sorted(DAYS))
+def test_an_alert_is_raised_and_clears(promtool: str, tmp_path: Path, day: str) -> None:
+    series, (before, raised, cleared), labels = DAYS[day]
+    name = day.partition(",")[0]
     (tmp_path / "rules.yaml").write_text(prometheus_rules())
     annotations = ALERTS[name]["annotations"]
     expected: list[tuple[int, list[dict[str, Any]]]] = [

@@ -11,6 +11,7 @@ from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.node.alerts import NodeAlert, node_alerts
 from cdk_gpu_clusters.node.gpunode.metrics import names
+from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
 from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
 
 if TYPE_CHECKING:
@@ -87,9 +88,12 @@ def _alert(alert: NodeAlert) -> dict[str, Any]:
 
 
 def _silent() -> dict[str, Any]:
-    meaning = "A node does not answer Prometheus; its instance may have ended, or its watchdog does not run."
+    meaning = "A node does not answer Prometheus, or has stopped measuring; its instance may have ended."
+    up = f'up{{job="{JOB}"}}'
+    # A node that answers without values raises no other alert.
+    expression = f"{up} == 0 or ({up} == 1 unless on (job, instance) {MEASURED_AT})"
     annotations = _annotations(NODE_SILENT, meaning)
-    return {"alert": NODE_SILENT, "expr": f'up{{job="{JOB}"}} == 0', "for": _SILENT_FOR, "annotations": annotations}
+    return {"alert": NODE_SILENT, "expr": expression, "for": _SILENT_FOR, "annotations": annotations}
 
 
 def _annotations(name: str, meaning: str) -> dict[str, str]:
