@@ -105,8 +105,6 @@ else:
         "CheckpointStore": "storage.checkpoint_store",
         "ClusterBudget": "observability.budget",
         "ClusterDashboard": "observability.dashboard",
-        "PrometheusRules": "observability.prometheus_rules",
-        "prometheus_rules": "observability.prometheus_rules",
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
         "ClusterSize": "rules.pcs",
@@ -191,6 +189,7 @@ else:
         "PcsQueue": "orchestration.pcs.queue",
         "PlacementStrategy": "rules.placement",
         "PosixUser": "node.users",
+        "PrometheusRules": "observability.prometheus_rules",
         "QuotaType": "catalogue.homes",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
@@ -207,6 +206,7 @@ else:
         "cluster_settings": "node.slurm_settings",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
+        "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
     }
 

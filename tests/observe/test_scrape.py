@@ -20,7 +20,7 @@ from cdk_gpu_clusters.node.gpunode import paths
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.health import Health, HealthServer
 from cdk_gpu_clusters.node.gpunode.metrics.exposition import Reading, exposition, keep_readings
-from cdk_gpu_clusters.node.gpunode.metrics.names import LUSTRE_READ, METRICS, UNHEALTHY_NODES, Metric
+from cdk_gpu_clusters.node.gpunode.metrics.names import LUSTRE_READ, METRICS, UNHEALTHY_NODES
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from cdk_gpu_clusters.observability.prometheus_rules import JOB, prometheus_rules
 
@@ -68,14 +68,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def measured(values: dict[Metric, list[Reading]]) -> None:
-    """What a node measured in this minute."""
-    keep_readings(values)
-
-
 @pytest.fixture
 def server(prometheus: str, tmp_path: Path) -> Iterator[Server]:
-    measured(VALUES)
+    keep_readings(VALUES)
     node = HealthServer(lambda: Health("ok", Severity.OK), metrics=lambda: exposition(NODE))
     target = node.listen("127.0.0.1", 0, page=b"/metrics")
     threading.Thread(target=node.serve, daemon=True).start()
@@ -124,7 +119,7 @@ def test_prometheus_reads_every_metric_with_its_labels(server: Server) -> None:
 def test_an_alert_is_raised_and_clears(server: Server) -> None:
     # Its value above is not 0.
     eventually(lambda: "UnhealthyNode" in server.raised())
-    measured({UNHEALTHY_NODES: [Reading(0, "")], LUSTRE_READ: [Reading(7, "a"), Reading(8, "b")]})
+    keep_readings({UNHEALTHY_NODES: [Reading(0, "")], LUSTRE_READ: [Reading(7, "a"), Reading(8, "b")]})
     eventually(lambda: "UnhealthyNode" not in server.raised())
     eventually(lambda: [one["value"][1] for one in server.values(f"fleet:{LUSTRE_READ.prometheus_name}:sum")] == ["15"])
 
@@ -138,7 +133,7 @@ def test_old_values_end(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_text_has_no_fault(promtool: str) -> None:
-    measured(VALUES)
+    keep_readings(VALUES)
     done = subprocess.run(
         [promtool, "check", "metrics"], input=exposition(NODE), capture_output=True, text=True, check=False, timeout=60
     )
