@@ -32,7 +32,7 @@ SECONDS = 60.0
 
 
 class Server:
-    """A Prometheus that scrapes one node every second."""
+    """A Prometheus that scrapes one node every three seconds."""
 
     def __init__(self, port: int) -> None:
         self._address = f"http://127.0.0.1:{port}/api/v1"
@@ -76,7 +76,7 @@ def server(prometheus: str, tmp_path: Path) -> Iterator[Server]:
     threading.Thread(target=node.serve, daemon=True).start()
     (tmp_path / "rules.yaml").write_text(prometheus_rules())
     config = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "3s", "scrape_timeout": "3s", "evaluation_interval": "1s"},
         "rule_files": ["rules.yaml"],
         "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}],
     }
@@ -110,8 +110,7 @@ def test_prometheus_reads_every_metric_with_its_labels(server: Server) -> None:
     for metric in set(METRICS) - set(VALUES):
         (found,) = server.values(metric.prometheus_name)
         assert float(found["value"][1]) == 0
-    targets = server.ask("targets")["activeTargets"]
-    assert [one["lastError"] for one in targets] == [""]
+    eventually(lambda: [one["lastError"] for one in server.ask("targets")["activeTargets"]] == [""])
     (kinds,) = server.ask("metadata", metric="gpu_cluster_xids_total")["gpu_cluster_xids_total"]
     assert kinds["type"] == "counter"
 
@@ -129,7 +128,7 @@ def test_old_values_end(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
     later = paths.uptime_seconds() + 200
     monkeypatch.setattr(paths, "uptime_seconds", lambda: later)
     eventually(lambda: not server.values("gpu_cluster_idle_seconds"))
-    assert server.values("up == 1")
+    eventually(lambda: server.values("up == 1"))
 
 
 def test_the_text_has_no_fault(promtool: str) -> None:
