@@ -1,4 +1,4 @@
-"""What shows and bounds a cluster as a whole, in a stack of its own that is deployed after the fleets."""
+"""The dashboard and the budget of a cluster, in a stack of its own that is deployed after the fleets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import aws_cdk as cdk
 
-from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
@@ -37,10 +36,10 @@ class MonitoringStack(cdk.Stack):
                 self,
                 "Dashboard",
                 title=site.spec.name,
-                fleets=[self._fleet(site, fleet) for fleet in fleets],
+                fleets=[self._fleet(site, fleet) for fleet in sorted(fleets, key=lambda one: one.planned.name)],
                 file_systems=[
                     DashboardFileSystem(name=name, file_system_id=store.import_into(self).file_system_id)
-                    for name, store in site.stores.items()
+                    for name, store in sorted(site.stores.items())
                     if isinstance(store, LustreStack | ExistingLustre)
                 ],
             )
@@ -51,12 +50,11 @@ class MonitoringStack(cdk.Stack):
     def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
         """A fleet with the names that its stacks have."""
         planned = dashboard_fleet(fleet.planned, site.spec)
-        has_group = fleet.planned.profile.group is GroupKind.AUTO_SCALING_GROUP
         made = () if fleet.capacity is None else (read(self, fleet.capacity, "ReservationId"),)
         return replace(
             planned,
             path=fleet.nodes.fleet_path,
-            group_name=read(self, fleet, "FleetName") if has_group else None,
+            group_name=read(self, fleet, "FleetName") if planned.group_name is not None else None,
             reservation_ids=(*planned.reservation_ids, *made),
         )
 

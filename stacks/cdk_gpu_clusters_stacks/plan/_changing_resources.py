@@ -508,15 +508,22 @@ _MONITORING = (
         updated="the budget changes in place",
         replaced="another budget is made, and counts the month again from the bill",
         added="a budget is made",
-        removed="the budget goes, and nobody is notified of costs any more",
+        removed="the budget goes, and no one is notified of costs any more",
     ),
     Row(
         Resource.BUDGET_TOPIC,
         "AWS::SNS::Topic",
         exists=lambda side: side.cluster.monitoring.notifies_own_topic,
-        updated="addresses come and go; each new one confirms a mail first",
         added="each address confirms the topic by a link first",
         removed="the budget no longer notifies by mail",
+    ),
+    Row(
+        Resource.BUDGET_ADDRESSES,
+        "AWS::SNS::Subscription",
+        exists=lambda side: side.cluster.monitoring.notifies_own_topic,
+        updated="addresses come and go; each new one confirms a mail first",
+        added="each address is subscribed, once it has confirmed",
+        removed="addresses are no longer notified",
     ),
 )
 _CAPACITY = (

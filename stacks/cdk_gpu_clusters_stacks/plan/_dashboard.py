@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdk_gpu_clusters.catalogue.prices import Price
+from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.observability.panels import DashboardFleet
 from cdk_gpu_clusters_stacks.spec.data import LUSTRE
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
@@ -12,11 +13,12 @@ from .rates import fleet_node_hour
 
 
 def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
-    """A fleet as the dashboard shows it; its path, its group and a reservation made here are known to its stack."""
+    """A fleet as the dashboard shows it; its stack knows its path, its group and a reservation made here."""
     terms, mig = view.plan.terms, view.plan.mig
     return DashboardFleet(
         name=view.name,
         path="",
+        group_name="" if view.profile.group is GroupKind.AUTO_SCALING_GROUP else None,
         instance_type=view.spec.instance_type,
         whole_gpus=mig is None or mig.whole_gpus_per_node > 0,
         mig=mig is not None,

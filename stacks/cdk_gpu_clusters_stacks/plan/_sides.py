@@ -10,6 +10,7 @@ from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.fleet.compute_node_group import PURCHASE_OPTIONS
 from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.node.settings import gpu_facts
+from cdk_gpu_clusters.observability.panels import DashboardFleet, plan_dashboard
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
@@ -160,9 +161,12 @@ def _of_software(cluster: ClusterSpec) -> Values:
 
 def _of_dashboard(cluster: ClusterSpec) -> Values:
     """What the dashboard shows of fleets and file systems."""
-    shown = {kind: [one for one in planned_fleets(cluster) if one.key[0] == kind] for kind in ("training", "inference")}
+    fleets: dict[object, list[DashboardFleet]] = {"training": [], "inference": []}
+    for view in sorted(planned_fleets(cluster), key=lambda one: one.name):
+        fleets[view.key[0]].append(dashboard_fleet(view, cluster))
     return {
-        **{kind: [dashboard_fleet(one, cluster) for one in views] for kind, views in shown.items()},
+        "training": plan_dashboard(fleets["training"]),
+        "inference": plan_dashboard(fleets["inference"]),
         "data": sorted(name for name, store in cluster.data.items() if isinstance(store, LUSTRE)),
     }
 

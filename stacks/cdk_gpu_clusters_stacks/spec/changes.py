@@ -98,6 +98,7 @@ class Resource(Enum):
     DASHBOARD = auto()
     BUDGET = auto()
     BUDGET_TOPIC = auto()
+    BUDGET_ADDRESSES = auto()
 
 
 #: The launch template of a fleet under any orchestrator.

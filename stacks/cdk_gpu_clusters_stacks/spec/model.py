@@ -94,7 +94,7 @@ class ClusterSpec(SpecModel):
         default=PcsSpec(), description="The Slurm cluster of AWS PCS. Only with `orchestrator: pcs`."
     )
     monitoring: Annotated[MonitoringSpec, NO_CHANGE] = Field(
-        default=MonitoringSpec(), description="What shows and bounds the cluster as a whole: a dashboard, a budget."
+        default=MonitoringSpec(), description="A dashboard and a budget of the cluster."
     )
     tags: Annotated[
         Tags,

@@ -1,4 +1,4 @@
-"""`monitoring`: what shows and bounds the cluster as a whole. Alarms are keys of each fleet."""
+"""`monitoring`: a dashboard and a budget of the cluster. Alarms are keys of each fleet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BudgetSpec(SpecModel):
     emails: Annotated[
         tuple[Text, ...],
         AsTuple,
-        updates(Resource.BUDGET_TOPIC),
+        updates(Resource.BUDGET_ADDRESSES),
         makes(Resource.BUDGET_TOPIC),
         replaces(Resource.BUDGET),
     ] = Field(
@@ -42,7 +42,7 @@ class BudgetSpec(SpecModel):
 
 
 class MonitoringSpec(SpecModel):
-    """What shows and bounds the cluster as a whole; nothing by default."""
+    """What monitors the cluster beside the alarms of its fleets; nothing by default."""
 
     dashboard: Annotated[bool, makes(Resource.DASHBOARD)] = Field(
         default=False, description="Whether a dashboard in Amazon CloudWatch shows fleets and file systems."
