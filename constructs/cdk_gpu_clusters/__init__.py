@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
+    from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
@@ -127,6 +128,7 @@ else:
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
+        "FleetBrake": "observability.brake",
         "FleetProps": "compute.fleet_props",
         "GpuClusterRules": "template_rules.plugin",
         "GpuFleet": "compute.fleet",
@@ -254,6 +256,7 @@ __all__ = [
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
+    "FleetBrake",
     "FleetProps",
     "GpuClusterRules",
     "GpuFleet",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.regions import partition_of
 from cdk_gpu_clusters.errors import Finding, check, define_rule
+from cdk_gpu_clusters.rules.capacity import CapacityTerms
 
 BUDGET_AMOUNT = define_rule(
     "GPU-BUD-001",
@@ -28,6 +29,22 @@ BUDGET_RECIPIENT = define_rule(
     "GPU-BUD-004",
     "a budget notifies e-mail addresses or one existing topic",
     source="AWS Budgets API reference, Notification: one SNS subscriber",
+)
+BRAKE_CAPACITY = define_rule(
+    "GPU-BUD-005",
+    "a brake stops no fleet whose capacity is paid for whether nodes use it or not",
+    source='EC2 user guide, "Capacity Blocks pricing and billing" (paid in advance) and "Capacity Reservation pricing '
+    'and billing" (billed whether used or not)',
+)
+BRAKE_FLEETS = define_rule(
+    "GPU-BUD-006",
+    "a brake stops fleets of this app on plain EC2, each given once",
+    source="EC2 Auto Scaling API reference, UpdateAutoScalingGroup: a group with MaxSize 0 has no nodes",
+)
+BRAKE_PERCENT = define_rule(
+    "GPU-BUD-007",
+    "a brake has a percentage of the budget above 0",
+    source="design: at 0 percent it would stop the fleets at once",
 )
 
 _MOST_THRESHOLDS = 10
@@ -136,4 +153,58 @@ def check_recipient(*, has_emails: bool, has_topic: bool) -> Iterator[Finding]:
             allowed="one of the two",
             fix="subscribe the addresses to the topic, and remove emails" if has_emails else "give emails or topic",
             path="emails",
+        )
+
+
+@check
+def check_brake(fleets: Sequence[tuple[str, CapacityTerms | None]], *, percent: float) -> Iterator[Finding]:
+    """Find fleets that a brake must not stop, or cannot.
+
+    Args:
+        fleets: Names of the fleets, each with its capacity; None for nodes that are not on plain EC2.
+        percent: Percentage of the budget at which they are stopped.
+
+    Example:
+        >>> from cdk_gpu_clusters.rules.capacity import CapacityKind
+        >>> check_brake([("trainers", CapacityTerms(kind=CapacityKind.SPOT))], percent=100)
+        []
+    """
+    if not (math.isfinite(percent) and percent > 0):
+        yield BRAKE_PERCENT.finding(
+            cause="the brake has no percentage",
+            got=str(percent),
+            allowed="a number above 0",
+            fix="give 100 to stop the fleets when the budget is spent",
+            path="percent",
+        )
+    if not fleets:
+        yield BRAKE_FLEETS.finding(
+            cause="the brake stops no fleet",
+            got="0 fleets",
+            allowed="a fleet at least",
+            fix="give the fleets that it stops",
+            path="fleets",
+        )
+    for index, (name, terms) in enumerate(fleets):
+        yield from _wrong_fleet(name, terms, path=f"fleets[{index}]", again=name in [one for one, _ in fleets[:index]])
+
+
+def _wrong_fleet(name: str, terms: CapacityTerms | None, *, path: str, again: bool) -> Iterator[Finding]:
+    if terms is None or again:
+        yield BRAKE_FLEETS.finding(
+            cause="the fleet is given twice" if again else "the brake cannot stop these nodes",
+            got=name,
+            allowed="fleets of this app on plain EC2, each once",
+            fix="remove one of the two" if again else "remove it: scale it down where its nodes are scaled",
+            path=path,
+        )
+    elif terms.kind.is_reserved or terms.segment or terms.uses_open_reservations:
+        yield BRAKE_CAPACITY.finding(
+            cause="what the fleet runs on is paid for whether its nodes run or not"
+            if terms.kind.is_reserved
+            else "the fleet may run on a reservation that is paid for whether its nodes run or not",
+            got=f"{name}: {'open reservations' if terms.uses_open_reservations else terms.kind.value}",
+            allowed="on-demand without open reservations, spot",
+            fix="remove the fleet from the brake: stopping it would save nothing",
+            path=path,
         )
