@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import aws_cdk as cdk
 
+from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
+from cdk_gpu_clusters.observability.brake import FleetBrake
 from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
@@ -14,7 +16,7 @@ from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
 from cdk_gpu_clusters_stacks.fleets import NodesStack, Site
 from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet
 from cdk_gpu_clusters_stacks.references import publish, read
-from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec
+from cdk_gpu_clusters_stacks.spec.monitoring import BrakeSpec, BudgetSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
 
 
@@ -45,7 +47,10 @@ class MonitoringStack(cdk.Stack):
             )
             publish(self, "DashboardName", dashboard.dashboard_name, description="Dashboard in Amazon CloudWatch")
         if spec.budget is not None:
-            self._budget(site.spec.name, spec.budget)
+            made = self._budget(site.spec.name, spec.budget)
+            if spec.brake is not None:
+                by_name = {one.planned.name: one for one in fleets}
+                self._brake(made, spec.brake, [by_name[name] for name in spec.brake.fleets])
 
     def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
         """A fleet with the names that its stacks have."""
@@ -58,13 +63,13 @@ class MonitoringStack(cdk.Stack):
             reservation_ids=(*planned.reservation_ids, *made),
         )
 
-    def _budget(self, cluster: str, budget: BudgetSpec) -> None:
+    def _budget(self, cluster: str, budget: BudgetSpec) -> ClusterBudget:
         topic = None
         if budget.topic_arn is not None:
             from aws_cdk import aws_sns as sns  # takes long to load
 
             topic = sns.Topic.from_topic_arn(self, "Recipients", budget.topic_arn)
-        ClusterBudget(
+        return ClusterBudget(
             self,
             "Budget",
             cluster=cluster,
@@ -74,3 +79,14 @@ class MonitoringStack(cdk.Stack):
             actual_percent=budget.actual_percent,
             forecast_percent=budget.forecast_percent,
         )
+
+    def _brake(self, budget: ClusterBudget, brake: BrakeSpec, fleets: Sequence[NodesStack]) -> None:
+        made = FleetBrake(
+            self,
+            "Brake",
+            budget_name=budget.budget_name,
+            fleets=[one.nodes.fleet if isinstance(one.nodes, InferenceFleet) else one.nodes for one in fleets],
+            percent=brake.percent,
+            _group_names=[read(self, one, "FleetName") for one in fleets],
+        )
+        made.alarms.add_topic(budget.topic)

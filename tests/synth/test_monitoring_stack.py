@@ -109,3 +109,17 @@ def test_a_budget_alone_needs_no_other_stack(synthesize: Synthesize) -> None:
 
 def test_without_the_section_there_is_no_stack(synthesize: Synthesize) -> None:
     assert "lab-monitoring" not in synthesize(f"{CLUSTER}monitoring: {{ dashboard: false }}\n")
+
+
+def test_a_brake_reads_the_names_of_its_groups_and_notifies_as_the_budget_does(synthesize: Synthesize) -> None:
+    brake = "budget: { usd_per_month: 500, emails: [a@example.org], brake: { fleets: [split], percent: 90 } }"
+    templates = synthesize(f"{CLUSTER}monitoring: {{ {brake} }}\n")
+    resources = templates["lab-monitoring"]["Resources"]
+    [machine] = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::StepFunctions::StateMachine"]
+    definition = json.dumps(machine["DefinitionString"])
+    assert '"StackName": "lab-fleet-split"' in definition
+    assert "* 90.0 / 100" in definition
+    [topic] = [name for name, one in resources.items() if one["Type"] == "AWS::SNS::Topic"]
+    alarms = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::CloudWatch::Alarm"]
+    assert len(alarms) == 2
+    assert all(one["AlarmActions"] == [{"Ref": topic}] for one in alarms)

@@ -216,16 +216,19 @@ def _checkpoints(fleet: FleetSpec | InferenceFleetSpec) -> list[str]:
 
 
 def _of_monitoring(spec: ClusterSpec, views: list[PlannedFleet]) -> StackPlan:
-    """The dashboard and the budget. Only the dashboard reads names of other stacks."""
+    """The dashboard and the budget. Only the dashboard and a brake read names of other stacks."""
     depends: list[str] = []
+    brake = spec.monitoring.brake
+    braked = () if brake is None else brake.fleets
     if spec.monitoring.dashboard:
         depends += [data_stack(spec.name, name) for name, store in spec.data.items() if isinstance(store, LustreSpec)]
-        for view in views:
-            if isinstance(view.spec.capacity, NewReservation):
-                depends.append(capacity_stack(spec.name, view.name))
-            if view.profile.group is GroupKind.AUTO_SCALING_GROUP:
-                is_serving = isinstance(view.spec, InferenceFleetSpec)
-                depends.append((inference_stack if is_serving else training_stack)(spec.name, view.name))
+    for view in views:
+        shown = spec.monitoring.dashboard
+        if shown and isinstance(view.spec.capacity, NewReservation):
+            depends.append(capacity_stack(spec.name, view.name))
+        if view.name in braked or (shown and view.profile.group is GroupKind.AUTO_SCALING_GROUP):
+            is_serving = isinstance(view.spec, InferenceFleetSpec)
+            depends.append((inference_stack if is_serving else training_stack)(spec.name, view.name))
     return StackPlan(
         name=monitoring_stack(spec.name), kind="monitoring", of="", outlives=False, depends_on=tuple(depends)
     )

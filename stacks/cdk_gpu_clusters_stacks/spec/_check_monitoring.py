@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from cdk_gpu_clusters.rules.budget import check_budget, check_recipient
+from cdk_gpu_clusters.fleet.profile import GroupKind
+from cdk_gpu_clusters.rules.budget import BRAKE_FLEETS, check_brake, check_budget, check_recipient
 from cdk_gpu_clusters.rules.fleet import check_emails
 
 from ._check_values import check_arn
 from ._document import Fault, faults_at
 from ._parts import SpecParts
-from .monitoring import BudgetSpec
+from .monitoring import BrakeSpec, BudgetSpec
+from .planned_fleet import PlannedFleet
 
 _BUDGET = ("monitoring", "budget")
+_BRAKE = (*_BUDGET, "brake")
 
 
-def check_monitoring(parts: SpecParts) -> list[Fault]:
-    """Find a budget that AWS refuses, and recipients without an address."""
+def check_monitoring(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find a budget that AWS refuses, recipients without an address, and fleets that a brake must not stop."""
     budget = None if parts.monitoring is None else parts.monitoring.budget
-    return [] if budget is None else _check_budget(budget, parts.region)
+    if budget is None:
+        return []
+    faults = _check_budget(budget, parts.region)
+    return faults if budget.brake is None else [*faults, *_check_brake(budget.brake, parts, fleets)]
+
+
+def _check_brake(brake: BrakeSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> Iterator[Fault]:
+    planned = {one.name: one for one in fleets}
+    names = [one.name for one in parts.fleets]
+    # What is wrong with a fleet itself is found there.
+    known = [one for one in planned.values() if "capacity" not in one.broken]
+    terms = {
+        one.name: one.plan.terms if one.profile.group is GroupKind.AUTO_SCALING_GROUP else None for one in known
+    }
+    judged = [(index, name) for index, name in enumerate(brake.fleets) if name in terms]
+    findings = check_brake([(name, terms[name]) for _, name in judged], percent=brake.percent)
+    for finding in findings:
+        name, _, place = finding.path.rstrip("]").partition("[")
+        if place:
+            yield from faults_at((*_BRAKE, name, judged[int(place)][0]), [replace(finding, path="")])
+        elif name == "percent" or not brake.fleets:
+            yield from faults_at((*_BRAKE, name), [replace(finding, path="")])
+    for index, name in enumerate(brake.fleets):
+        if names and name not in names:
+            unknown = BRAKE_FLEETS.finding(
+                cause="no fleet has this name", got=name, allowed=", ".join(names), fix="name a fleet of the file"
+            )
+            yield from faults_at((*_BRAKE, "fleets", index), [unknown])
 
 
 def _check_budget(budget: BudgetSpec, region: str | None) -> list[Fault]:
