@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import aws_cdk as cdk
 
+from cdk_gpu_clusters.compute.fleet_access import IGpuFleet
 from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
 from cdk_gpu_clusters.observability.brake import FleetBrake
 from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
-from cdk_gpu_clusters_stacks.fleets import NodesStack, Site
+from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
 from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.monitoring import BrakeSpec, BudgetSpec
@@ -85,8 +87,13 @@ class MonitoringStack(cdk.Stack):
             self,
             "Brake",
             budget_name=budget.budget_name,
-            fleets=[one.nodes.fleet if isinstance(one.nodes, InferenceFleet) else one.nodes for one in fleets],
+            fleets=[_of_nodes(one.nodes) for one in fleets],
             percent=brake.percent,
             _group_names=[read(self, one, "FleetName") for one in fleets],
         )
         made.alarms.add_topic(budget.topic)
+
+
+def _of_nodes(nodes: Nodes) -> IGpuFleet:
+    """The fleet of some nodes; the brake refuses those that are not on plain EC2."""
+    return nodes.fleet if isinstance(nodes, InferenceFleet) else cast("IGpuFleet", nodes)

@@ -33,9 +33,7 @@ def _check_brake(brake: BrakeSpec, parts: SpecParts, fleets: Sequence[PlannedFle
     names = [one.name for one in parts.fleets]
     # What is wrong with a fleet itself is found there.
     known = [one for one in planned.values() if "capacity" not in one.broken]
-    terms = {
-        one.name: one.plan.terms if one.profile.group is GroupKind.AUTO_SCALING_GROUP else None for one in known
-    }
+    terms = {one.name: one.plan.terms if one.profile.group is GroupKind.AUTO_SCALING_GROUP else None for one in known}
     judged = [(index, name) for index, name in enumerate(brake.fleets) if name in terms]
     findings = check_brake([(name, terms[name]) for _, name in judged], percent=brake.percent)
     for finding in findings:
