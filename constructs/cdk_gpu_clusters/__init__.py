@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
+    from cdk_gpu_clusters.observability.anomalies import CostAnomalyMonitor
     from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
@@ -111,6 +112,7 @@ else:
         "ClusterSize": "rules.pcs",
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
+        "CostAnomalyMonitor": "observability.anomalies",
         "DashboardFileSystem": "observability.panels",
         "DashboardFleet": "observability.panels",
         "DataRepositoryEvent": "rules.data_repository",
@@ -239,6 +241,7 @@ __all__ = [
     "ClusterSize",
     "ColdFileRelease",
     "ConfigError",
+    "CostAnomalyMonitor",
     "DashboardFileSystem",
     "DashboardFleet",
     "DataRepositoryEvent",

@@ -27,7 +27,7 @@ BUDGET_REGION = define_rule(
 )
 BUDGET_RECIPIENT = define_rule(
     "GPU-BUD-004",
-    "a budget notifies e-mail addresses or one existing topic",
+    "a budget or an anomaly monitor notifies e-mail addresses or one existing topic",
     source="AWS Budgets API reference, Notification: one SNS subscriber",
 )
 BRAKE_CAPACITY = define_rule(
@@ -46,8 +46,19 @@ BRAKE_PERCENT = define_rule(
     "a brake has a percentage of the budget above 0",
     source="design: at 0 percent it would stop the fleets at once",
 )
+ANOMALY_REGION = define_rule(
+    "GPU-BUD-008",
+    "the stack of an anomaly monitor is in a Region in which CloudFormation makes them",
+    source="CloudFormation registry schemas by Region (cfn-lint 1.58.0)",
+)
+ANOMALY_IMPACT = define_rule(
+    "GPU-BUD-009",
+    "an anomaly is notified from 0 to 10,000,000,000 US dollars, and from as many percent",
+    source="botocore 1.43, service model of ce, AnomalySubscription: values of ThresholdExpression",
+)
 
 _MOST_THRESHOLDS = 10
+_MOST_IMPACT = 10_000_000_000
 _THRESHOLD_RANGE = (0.1, 1_000_000_000)
 #: Regions of the catalogue of cfn-lint without `AWS::Budgets::Budget`.
 WITHOUT_BUDGETS = frozenset(
@@ -69,6 +80,19 @@ WITHOUT_BUDGETS = frozenset(
         "eu-south-2",
         "il-central-1",
         "me-central-1",
+        "mx-central-1",
+        "us-gov-east-1",
+        "us-gov-west-1",
+    }
+)
+
+#: Regions of the catalogue of cfn-lint without `AWS::CE::AnomalyMonitor`.
+WITHOUT_ANOMALIES = frozenset(
+    {
+        "ap-east-2",
+        "ap-southeast-5",
+        "ap-southeast-6",
+        "ap-southeast-7",
         "mx-central-1",
         "us-gov-east-1",
         "us-gov-west-1",
@@ -139,16 +163,17 @@ def _wrong_thresholds(name: str, percents: Sequence[float]) -> Iterator[Finding]
 
 
 @check
-def check_recipient(*, has_emails: bool, has_topic: bool) -> Iterator[Finding]:
+def check_recipient(*, has_emails: bool, has_topic: bool, what: str = "budget") -> Iterator[Finding]:
     """Find a budget that notifies no one, or in two ways.
 
     Args:
         has_emails: Whether it has addresses.
         has_topic: Whether it has a topic.
+        what: What notifies.
     """
     if has_emails == has_topic:
         yield BUDGET_RECIPIENT.finding(
-            cause="the budget has both" if has_emails else "the budget notifies no one",
+            cause=f"the {what} has both" if has_emails else f"the {what} notifies no one",
             got="emails and topic" if has_emails else "neither emails nor topic",
             allowed="one of the two",
             fix="subscribe the addresses to the topic, and remove emails" if has_emails else "give emails or topic",
@@ -207,4 +232,38 @@ def _wrong_fleet(name: str, terms: CapacityTerms | None, *, path: str, again: bo
             allowed="on-demand without open reservations, spot",
             fix="remove the fleet from the brake: stopping it would save nothing",
             path=path,
+        )
+
+
+@check
+def check_anomalies(least_usd: float, least_percent: float | None, *, region: str | None) -> Iterator[Finding]:
+    """Find an impact or a Region that AWS refuses.
+
+    Args:
+        least_usd: Least impact of an anomaly that is notified, in US dollars.
+        least_percent: Least impact in percent of what was expected; None for any.
+        region: Region of the stack; None if it is not known yet.
+
+    Example:
+        >>> check_anomalies(100, None, region="us-east-1")
+        []
+    """
+    for name, value in (("least_usd", least_usd), ("least_percent", least_percent)):
+        if value is not None and not 0 <= value <= _MOST_IMPACT:
+            yield ANOMALY_IMPACT.finding(
+                cause="the least impact is out of range",
+                got=str(value),
+                allowed=f"0 to {_MOST_IMPACT:,}",
+                fix="correct it",
+                path=name,
+            )
+    if region in WITHOUT_ANOMALIES:
+        yield ANOMALY_REGION.finding(
+            cause="CloudFormation makes no anomaly monitors in this Region",
+            got=region,
+            allowed="a Region with AWS::CE::AnomalyMonitor",
+            fix="put it into a stack in us-east-1: it sees the costs of all Regions"
+            if partition_of(region) == "aws"
+            else "make it in the account that is billed for this one",
+            path="region",
         )
