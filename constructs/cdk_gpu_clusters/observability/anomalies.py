@@ -29,7 +29,7 @@ class CostAnomalyMonitor(ClusterConstruct):
     It sees costs up to a day late. A cluster that starts and stops is irregular by nature: a `ClusterBudget` bounds its
     costs, and this notifies of what was not meant.
 
-    CloudFormation replaces the monitor when `cluster`, `tag_key` or its tags change. AWS then learns again what is usual.
+    CloudFormation replaces the monitor when `cluster`, `tag_key` or its tags change. AWS then learns the usual again.
 
     Sources: AWS Cost Management user guide, "Getting started with AWS Cost Anomaly Detection" (accounts), "Detecting
     unusual spend with AWS Cost Anomaly Detection" (delay) and "Creating an Amazon SNS topic for anomaly notifications"
