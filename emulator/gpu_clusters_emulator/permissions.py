@@ -369,7 +369,17 @@ def _updated_group(world: World, params: Json) -> Iterator[_Also]:
                 yield "iam:PassRole", str(role.attributes["Arn"]), passed
 
 
+def _billing_view(world: World, _params: Json) -> Iterator[_Also]:
+    """CloudFormation registry schema of AWS::Budgets::Budget: what reading a budget takes beside ViewBudget."""
+    yield (
+        "billing:GetBillingViewData",
+        world.arn("billing", "billingview/primary").replace(f":{world.region}:", "::"),
+        {},
+    )
+
+
 _ALSO: Mapping[tuple[str, str], Callable[[World, Json], Iterator[_Also]]] = {
+    ("budgets", "DescribeBudget"): _billing_view,
     ("pcs", "UpdateComputeNodeGroup"): _updated_group,
 }
 

@@ -44,11 +44,11 @@ def test_it_may_change_its_own_groups_only(site: Site) -> None:
     assert groups.count("autoScalingGroupName/") == 2
     assert '"Ref": "Workers' in groups
     assert '"Ref": "More' in groups
+    assert ":billingview/primary" in json.dumps(by_action["billing:GetBillingViewData"]["Resource"])
     assert ":budget/lab" in json.dumps(by_action["budgets:ViewBudget"]["Resource"])
     reading = {name for name, one in by_action.items() if one["Resource"] == "*" and "logs" not in name}
     assert {one for one in reading if not one.startswith("xray")} == {
         "autoscaling:DescribeAutoScalingGroups",
-        "billing:GetBillingViewData",
         "ec2:DescribeLaunchTemplateVersions",
     }
 

@@ -117,12 +117,9 @@ class FleetBrake(ClusterConstruct):
             permissions=[
                 allow(budget_arn, "budgets:ViewBudget"),
                 allow(arns, "autoscaling:UpdateAutoScalingGroup"),
-                allow(
-                    "*",
-                    "autoscaling:DescribeAutoScalingGroups",
-                    "billing:GetBillingViewData",
-                    "ec2:DescribeLaunchTemplateVersions",
-                ),
+                # What a budget counts is read by the view of all costs of the account, unless it names another one.
+                allow(f"arn:{partition}:billing::{account}:billingview/primary", "billing:GetBillingViewData"),
+                allow("*", "autoscaling:DescribeAutoScalingGroups", "ec2:DescribeLaunchTemplateVersions"),
             ],
             account=account,
         )
