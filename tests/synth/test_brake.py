@@ -92,3 +92,11 @@ def test_all_faults_are_told_at_once(site: Site) -> None:
 def test_a_brake_needs_fleets_and_a_percentage(site: Site, percent: float) -> None:
     with pytest.raises(ConfigError, match=r"(?s)GPU-BUD-007.*GPU-BUD-006"):
         FleetBrake(site.stack, "Brake", budget_name="lab", fleets=[], percent=percent)
+
+
+def test_the_name_of_a_budget_is_text(site: Site) -> None:
+    FleetBrake(site.stack, "Brake", budget_name='the "lab"', fleets=[fleet(site, "Workers")])
+    machine = only(site.resources(), "AWS::StepFunctions::StateMachine")
+    parts = machine["DefinitionString"]["Fn::Join"][1]
+    definition = json.loads("".join(one if isinstance(one, str) else "x" for one in parts))
+    assert definition["States"]["Look"]["Arguments"]["BudgetName"] == 'the "lab"'
