@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from cdk_gpu_clusters_stacks.failures.calls import STACK_RESOURCES
+from cdk_gpu_clusters_stacks.failures.calls import LOG_EVENTS, STACK_RESOURCES
 from cdk_gpu_clusters_stacks.preflight.account import Account, Answer
 from cdk_gpu_clusters_stacks.preflight.call import (
     CALLER,
+    INSTANCES,
     SECURITY_GROUP_RULES,
     STACKS,
     Absent,
@@ -21,14 +23,15 @@ from cdk_gpu_clusters_stacks.preflight.call import (
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
-from cdk_gpu_clusters_stacks.preflight.unread import Unread
+from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, RULE_TYPES, SECURITY_GROUP, TEMPLATES, Json, described
+from .nodes import NodeReader, Nodes
 from .planned import Resolver, Stack, Unknown
 
 TEMPLATE = define_call("cloudformation", "get_template")
-_ALWAYS = (CALLER, STACKS, TEMPLATE, STACK_RESOURCES, SECURITY_GROUP_RULES, HOOKS)
+_ALWAYS = (CALLER, STACKS, TEMPLATE, STACK_RESOURCES, SECURITY_GROUP_RULES, HOOKS, LOG_EVENTS)
 #: What an answer in an unknown form raises while it is read.
 _ODD_ANSWER = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
@@ -47,7 +50,8 @@ def policy_to_examine(spec: ClusterSpec) -> dict[str, Any]:
     plan = Cluster.of(spec).plan
     services = {"eks": plan.kubernetes, "pcs": plan.slurm}
     calls = (kind.call for kind in KINDS if services.get(kind.call.service, True))
-    return policy_of((*_ALWAYS, *calls), "GpuClustersDoctor")
+    more = (INSTANCES,) if plan.slurm else ()
+    return policy_of((*_ALWAYS, *calls, *more), "GpuClustersDoctor")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +67,7 @@ class Live:
         latest: Content of the latest version of launch templates, where it is not the one in use.
         old_nodes: Contents of the versions that nodes run, by the Auto Scaling group, each with its nodes.
         rules: Described rules by security group.
+        nodes: Nodes in service and their facts, by group.
         unread: What could not be read.
     """
 
@@ -74,11 +79,17 @@ class Live:
     latest: dict[tuple[str, str], tuple[str, Json]] = field(default_factory=dict)
     old_nodes: list[tuple[tuple[str, str], str, str, Json, int]] = field(default_factory=list)
     rules: dict[str, list[Json]] = field(default_factory=dict)
+    nodes: list[Nodes] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 
 
-def read_live(spec: ClusterSpec, account: Account) -> Live:
+def read_live(spec: ClusterSpec, account: Account, *, now: datetime) -> Live:
     """Read the stacks of a cluster file, and every resource in them that is compared.
+
+    Args:
+        spec: The cluster file.
+        account: The account.
+        now: The time.
 
     Raises:
         Unusable: If the credentials cannot be used.
@@ -91,6 +102,7 @@ def read_live(spec: ClusterSpec, account: Account) -> Live:
     reader.read_resources()
     reader.read_launch_templates()
     reader.read_rules()
+    reader.read_nodes(now)
     return live
 
 
@@ -150,7 +162,7 @@ class _Reader:
 
     def read_launch_templates(self) -> None:
         """The version of each launch template that is in use, the latest one, and those that nodes still run."""
-        users = dict(self._users())
+        users = {template: (key, version) for key, template, version in self._users()}
         for stack in self._live.stacks.values():
             for logical_id, _ in stack.resources(_LAUNCH_TEMPLATE):
                 template, key = stack.physical_ids[logical_id], (stack.name, logical_id)
@@ -159,14 +171,15 @@ class _Reader:
                 if user is not None and self._live.resources.get(key):
                     self._read_other_versions(key, template, used, user)
 
-    def _users(self) -> Iterator[tuple[str, tuple[tuple[str, str], str]]]:
+    def _users(self) -> Iterator[tuple[tuple[str, str], str, str]]:
+        """The resources with a launch template, its id, and the version."""
         for key, document in self._live.documents.items():
             kind = self._live.stacks[key[0]].template["Resources"][key[1]]["Type"]
             if kind in _USERS:
                 member, name, version = _USERS[kind]
                 named = document.get(member) or {}
                 if named.get(name):
-                    yield named[name], (key, str(named.get(version) or "$Default"))
+                    yield key, named[name], str(named.get(version) or "$Default")
 
     def _read_template(self, key: tuple[str, str], template: str, version: str) -> None:
         kind = BY_TYPE[_LAUNCH_TEMPLATE]
@@ -209,6 +222,19 @@ class _Reader:
                     answer = self._ask(SECURITY_GROUP_RULES, stack.about, Filters=filters)
                     if answer is not None:
                         self._live.rules[group] = list(answer.get("SecurityGroupRules", ()))
+
+    def read_nodes(self, now: datetime) -> None:
+        """The nodes of each group whose launch template is one of its stack, with their facts."""
+        live = self._live
+        reader = NodeReader(self._account, Missed(unread=live.unread, absent=live.absent), now=now)
+        for key, launch_template, _ in self._users():
+            stack = live.stacks[key[0]]
+            resolver = Resolver(stack, live.stacks, region=self._account.region, account=live.account)
+            plan = reader.plan(stack, resolver, launch_template)
+            if plan is not None:
+                nodes = Nodes(stack=stack, logical_id=key[1], plan=plan)
+                reader.read(nodes, stack.template["Resources"][key[1]]["Type"], live.documents[key])
+                live.nodes.append(nodes)
 
     def _ask(self, call: Call, about: str, **parameters: Any) -> Answer | None:
         future: Future[Answer] = self._account.start(call, **parameters)

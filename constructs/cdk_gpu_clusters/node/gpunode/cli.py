@@ -19,6 +19,7 @@ from .cores import keep_off_job_cores
 from .cuda import add_cuda
 from .drain import watch_for_end
 from .events import Events
+from .facts import record_facts
 from .fleet_jobs.command import add_job
 from .lustre import add_lustre_efa
 from .metrics.collect import measure
@@ -154,6 +155,7 @@ def _ship(given: argparse.Namespace) -> int:
 def _measure(node: Node) -> None:
     try:
         measure(node)
+        record_facts(node, Events(node.instance_id))
     except Exception as fault:  # noqa: BLE001 - what cannot be measured must not keep the rest from being sent
         sys.stderr.write(f"not measured: {type(fault).__name__}: {fault}\n")
 
