@@ -32,7 +32,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-slurm test-vm test-browser test-aws tutorial fuzz lint lint-style lint-layers lint-shell lint-workflows lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-slurm test-observe test-vm test-browser test-aws tutorial fuzz lint lint-style lint-layers lint-shell lint-workflows lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ test-node: env ## as root: test the node software against real programs on loopb
 # A cluster for each file. Its waits are most of the time.
 test-slurm: env ## as root: test nodes against a real Slurm with accounting (TIER=newest: that of Debian testing)
 	@SLURM_TIER=$(or $(TIER),pinned) $(BIN)/python -m pytest --numprocesses 3 --dist loadfile tests/slurm $(ARGS)
+
+test-observe: env ## as root: test metrics and rules with a real Prometheus on loopback (ARGS=options of pytest)
+	@$(BIN)/python -m pytest tests/observe $(ARGS)
 
 # It prints the times of the first boot and of the reboot.
 test-vm: env ## as root: boot a node with its own kernel and disks twice in QEMU (ARGS=options of pytest)

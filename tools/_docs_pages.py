@@ -41,6 +41,7 @@ NAVIGATION: Sections = {
         "docs/node-health.md",
         "docs/slurm-nodes.md",
         "docs/metrics.md",
+        "docs/alerts.md",
         "docs/dashboards.md",
         "docs/topology.md",
         "docs/template-rules.md",

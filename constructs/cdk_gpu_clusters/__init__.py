@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
+    from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules, prometheus_rules
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -188,6 +189,7 @@ else:
         "PcsQueue": "orchestration.pcs.queue",
         "PlacementStrategy": "rules.placement",
         "PosixUser": "node.users",
+        "PrometheusRules": "observability.prometheus_rules",
         "QuotaType": "catalogue.homes",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
@@ -204,6 +206,7 @@ else:
         "cluster_settings": "node.slurm_settings",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
+        "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
     }
 
@@ -313,6 +316,7 @@ __all__ = [
     "PcsQueue",
     "PlacementStrategy",
     "PosixUser",
+    "PrometheusRules",
     "QuotaType",
     "ReadCacheMode",
     "RepairAction",
@@ -330,5 +334,6 @@ __all__ = [
     "cluster_settings",
     "kubectl_part",
     "node_health_rights",
+    "prometheus_rules",
     "read_users",
 ]

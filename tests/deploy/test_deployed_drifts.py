@@ -9,15 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import aws_cdk as cdk
 import boto3
 import pytest
 from botocore.config import Config
 
-from cdk_cli import CdkCli
+from cdk_cli import deploy_cluster
 from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters_stacks import doctor, preflight
-from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.doctor import Diagnosis
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from hand_made_drifts import ON_EC2, ON_EKS, ON_PCS, Account, HandMade
@@ -119,13 +117,7 @@ def deploy(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             emulator.start()
             emulators.append(emulator)
             emulator.seed(SEED)
-            call = CdkCli(emulator, folder)
-            app = app_factory()
-            cdk.Stack(app, "bootstrap", env=cdk.Environment(region=spec.region))
-            call(app.synth().directory, "bootstrap")
-            app = app_factory()
-            build_cluster(app, spec)
-            call(app.synth().directory, "deploy", "--all", "--require-approval", "never")
+            deploy_cluster(emulator, spec, folder, app_factory)
             emulator.make_nodes_ready()
             made[case] = Deployed(emulator, spec)
             made[case].account.report_all()

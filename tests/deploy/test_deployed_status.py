@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import aws_cdk as cdk
 import boto3
 import pytest
 from botocore.config import Config
 
-from cdk_cli import CdkCli
+from cdk_cli import deploy_cluster
 from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters_stacks import preflight
-from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.report_page import status_html
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cdk_gpu_clusters_stacks.status import Fleet, NodeState, Status, read_status, status_text
@@ -48,6 +46,8 @@ class Deployed:
     def __init__(self, emulator: Emulator, spec: ClusterSpec) -> None:
         self.emulator, self._spec = emulator, spec
         self._clients: dict[str, Any] = {}
+        #: The time of all readings, once it is set: the emulator's clock goes on.
+        self.at: datetime | None = None
 
     def client(self, service: str, region: str = "") -> Any:
         if service not in self._clients:
@@ -65,7 +65,7 @@ class Deployed:
 
     @property
     def now(self) -> datetime:
-        return datetime.fromisoformat(self.emulator.now)
+        return self.at or datetime.fromisoformat(self.emulator.now)
 
     def status(self) -> Status:
         with preflight.Account(self.client, region=self._spec.region) as account:
@@ -108,13 +108,7 @@ def deploy(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             emulator.start()
             made[case] = Deployed(emulator, spec)
             emulator.seed(SEED)
-            call = CdkCli(emulator, folder)
-            app = app_factory()
-            cdk.Stack(app, "bootstrap", env=cdk.Environment(region=spec.region))
-            call(app.synth().directory, "bootstrap")
-            app = app_factory()
-            build_cluster(app, spec)
-            call(app.synth().directory, "deploy", "--all", "--require-approval", "never")
+            deploy_cluster(emulator, spec, folder, app_factory)
         return made[case]
 
     yield run
@@ -143,6 +137,7 @@ def night(deploy: Deploy) -> Deployed:
     gone, sick, *well = deployed.instances(group)
     deployed.client("ec2").terminate_instances(InstanceIds=[gone])
     emulator.move_clock("2026-12-15T08:35Z")
+    deployed.at = datetime(2026, 12, 15, 8, 35, tzinfo=UTC)
     (booting,) = set(deployed.instances(group)) - {sick, *well}
     for instance in well:
         deployed.report_severity(PATH, instance, 0)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import aws_cdk as cdk
+
 from cdk_gpu_clusters.testing import Emulator
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -41,3 +46,14 @@ class CdkCli:
         )
         assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
+
+
+def deploy_cluster(account: Emulator, spec: ClusterSpec, folder: Path, new_app: Callable[[], cdk.App]) -> None:
+    """Bootstrap the Region of a cluster file, and deploy all of its stacks."""
+    call = CdkCli(account, folder)
+    app = new_app()
+    cdk.Stack(app, "bootstrap", env=cdk.Environment(region=spec.region))
+    call(app.synth().directory, "bootstrap")
+    app = new_app()
+    build_cluster(app, spec)
+    call(app.synth().directory, "deploy", "--all", "--require-approval", "never")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -13,15 +13,8 @@ from cdk_gpu_clusters._cdk import ClusterConstruct, DefinedResources, arn_of, re
 from cdk_gpu_clusters._template import Resource, Resources
 from cdk_gpu_clusters.compute.launch_stop import LaunchStop
 from cdk_gpu_clusters.fleet.plan import FleetPlan
-from cdk_gpu_clusters.node.gpunode.metrics.names import (
-    BOOT_FAILURES,
-    FLEET,
-    IDLE_SECONDS,
-    NAMESPACE,
-    UNHEALTHY_NODES,
-    XIDS,
-    Metric,
-)
+from cdk_gpu_clusters.node.alerts import NodeAlert, node_alerts
+from cdk_gpu_clusters.node.gpunode.metrics.names import FLEET, NAMESPACE
 from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms, check_emails
 
 if TYPE_CHECKING:
@@ -86,42 +79,23 @@ def alarm_names(resources: Resources) -> list[str]:
     return [path.rpartition("/")[2] for path, one in resources.items() if one["Type"] == "AWS::CloudWatch::Alarm"]
 
 
-class _Alarm(NamedTuple):
-    """An alarm on a metric of the nodes, over all of them."""
-
-    metric: Metric
-    statistic: str
-    threshold: int
-    words: str
-
-    def resource(self, fleet: str) -> Resource:
-        """The alarm, as a template has it."""
-        return {
-            "Type": "AWS::CloudWatch::Alarm",
-            "Properties": {
-                "AlarmDescription": f"{self.words} {BILLED}",
-                "Namespace": NAMESPACE,
-                "MetricName": self.metric.name,
-                "Dimensions": [{"Name": FLEET, "Value": fleet}],
-                "Statistic": self.statistic,
-                "Period": _PERIOD_SECONDS,
-                "EvaluationPeriods": 1,
-                "ComparisonOperator": "GreaterThanOrEqualToThreshold",
-                "Threshold": self.threshold,
-                "TreatMissingData": "notBreaching",
-            },
-        }
-
-
-_UNHEALTHY = (
-    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group shows "
-    "why."
-)
-_BOOT = "A node failed its boot; the fleet's log group shows at which stage, why, and what to do."
-_XID = (
-    "The driver reported an Xid that asks for a reset of a GPU, a reboot or another node; the fleet's log group "
-    "names which one."
-)
+def _resource(alert: NodeAlert, fleet: str) -> Resource:
+    """The alarm of an alert, as a template has it."""
+    return {
+        "Type": "AWS::CloudWatch::Alarm",
+        "Properties": {
+            "AlarmDescription": f"{alert.meaning} {BILLED}",
+            "Namespace": NAMESPACE,
+            "MetricName": alert.metric.name,
+            "Dimensions": [{"Name": FLEET, "Value": fleet}],
+            "Statistic": alert.statistic,
+            "Period": _PERIOD_SECONDS,
+            "EvaluationPeriods": 1,
+            "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+            "Threshold": alert.threshold,
+            "TreatMissingData": "notBreaching",
+        },
+    }
 
 
 def node_alarms(fleet: str, settings: AlarmSettings, *, has_gpus: bool) -> Resources:
@@ -132,19 +106,7 @@ def node_alarms(fleet: str, settings: AlarmSettings, *, has_gpus: bool) -> Resou
         settings: When they are raised.
         has_gpus: Whether the nodes have GPUs of NVIDIA.
     """
-    found = {
-        "UnhealthyNode": _Alarm(UNHEALTHY_NODES, "Maximum", 1, _UNHEALTHY),
-        "BootFailure": _Alarm(BOOT_FAILURES, "Sum", 1, _BOOT),
-    }
-    if has_gpus:
-        found["Xid"] = _Alarm(XIDS, "Sum", 1, _XID)
-    if has_gpus and settings.idle_minutes is not None:
-        words = (
-            f"All GPUs of the fleet were idle for {settings.idle_minutes} minutes, at the full price of its nodes: "
-            "scale it in, or raise idle_minutes."
-        )
-        found["Idle"] = _Alarm(IDLE_SECONDS, "Minimum", 60 * settings.idle_minutes, words)
-    return {alarm_path(name): alarm.resource(fleet) for name, alarm in found.items()}
+    return {alarm_path(alert.name): _resource(alert, fleet) for alert in node_alerts(settings, has_gpus=has_gpus)}
 
 
 class FleetAlarms(NodeAlarms):

@@ -187,8 +187,7 @@ class NodeWatch:
         health_from: CIDR ranges of further clients of `/healthz`, such as the subnet of the nodes for application
             status checks of EC2. The node then also listens on its primary interface, and a `GpuFleet` admits them.
         metrics_port: Port of `GET /metrics` in the text format of Prometheus, on loopback and the primary interface;
-            0 for none, the default. Dashboards and rules of this library expect 9810. No security group admits clients
-            by itself: use `GpuFleet.connections`.
+            0 for none, the default. No security group admits clients by itself: use `GpuFleet.connections`.
         dcgm_level: Level of DCGM's diagnostics that a node must pass at its boot if the image has `dcgmi`: 1 takes
             seconds, 2 minutes; 0: none (NVIDIA DCGM user guide, "DCGM Diagnostics").
         all_reduce_percent: Least bus bandwidth of an all-reduce over the node's GPUs at its boot, in percent of the

@@ -1,1 +1,1 @@
-"""What people and programs see of a running cluster: metrics, dashboards and budgets."""
+"""What people and programs see of a running cluster: dashboards, rules for Prometheus and budgets."""

@@ -19,7 +19,7 @@ MOST_METRICS_PER_PANEL, MOST_METRICS = 500, 2500
 
 TOO_MANY_METRICS = define_rule(
     "GPU-DASH-001",
-    "A dashboard has at most 2500 metrics, and a panel 500",
+    "a dashboard has at most 2,500 metrics, and a panel 500",
     source='CloudWatch user guide, "CloudWatch service quotas": dashboards',
 )
 

@@ -21,7 +21,8 @@ LABELS = {"GPU": "gpu", "MIG device": "mig_device", "EFA device": "device", "mou
 _MEASURED = "measured"
 # The node measures once a minute. Older values would look like those of a node that works.
 _OLDEST_SECONDS = 180.0
-_TIME_NAME = "gpu_cluster_measured_timestamp_seconds"
+#: When this node measured.
+MEASURED_AT = "gpu_cluster_measured_timestamp_seconds"
 
 
 class Reading(float):
@@ -69,9 +70,9 @@ def exposition(node: Node) -> str:
         lines += _family(metric, samples, whose)
     if is_recent:
         lines += [
-            f"# HELP {_TIME_NAME} When this node measured, in seconds since 1970.",
-            f"# TYPE {_TIME_NAME} gauge",
-            f"{_TIME_NAME}{_labels(whose)} {float(known['time'])!r}",
+            f"# HELP {MEASURED_AT} When this node measured, in seconds since 1970.",
+            f"# TYPE {MEASURED_AT} gauge",
+            f"{MEASURED_AT}{_labels(whose)} {float(known['time'])!r}",
         ]
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,152 @@
+"""Alerting and recording rules for Prometheus, from the alerts that CloudWatch alarms are made of too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+from constructs import Construct, IConstruct
+
+from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at
+from cdk_gpu_clusters.errors import raise_for
+from cdk_gpu_clusters.node.alerts import NodeAlert, node_alerts
+from cdk_gpu_clusters.node.gpunode.metrics import names
+from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
+from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_aps as aps
+
+#: Name of the scrape job whose targets are nodes with `NodeWatch(metrics_port=...)`.
+JOB: Final = "gpunode"
+NODE_SILENT: Final = "NodeSilent"
+_RUNBOOKS = "docs/alerts.md"
+# An event is one point of a counter: the alert lasts as long as people may need to see it.
+_EVENT_WINDOW = "15m"
+# Three scrapes a minute apart may fail, as the values of a node that is busy may be three minutes old.
+_SILENT_FOR = "5m"
+_BOOT_SECONDS = 1800  # any: no other setting than idle_minutes is given
+#: What is recorded for each fleet.
+_RECORDED = (
+    (names.GPU_UTILIZATION, "avg"),
+    (names.GPU_MEMORY_USED_PERCENT, "max"),
+    (names.GPU_POWER_DRAW_WATTS, "sum"),
+    (names.EFA_RECEIVED, "sum"),
+    (names.EFA_TRANSMITTED, "sum"),
+    (names.LUSTRE_READ, "sum"),
+    (names.LUSTRE_WRITTEN, "sum"),
+    (names.UNHEALTHY_NODES, "sum"),
+)
+
+
+def prometheus_rules(*, idle_minutes: int | None = 60) -> str:
+    """A file of rules for Prometheus: alerts about nodes, and sums for each fleet.
+
+    A failed boot has no rule. A node that failed its boot serves no `/metrics`, and the CloudWatch alarm reports it.
+
+    Sources: Prometheus documentation, "Alerting rules", "Recording rules", and "Recording rules" of its best practices
+    (names).
+
+    Args:
+        idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440; None for no such alert.
+
+    Raises:
+        ConfigError: GPU-ALM-001.
+
+    Example:
+        >>> print(prometheus_rules(idle_minutes=30).partition("  - alert: Idle")[2].splitlines()[1].strip())
+        expr: min by (fleet) (gpu_cluster_idle_seconds) >= 1800
+    """
+    settings = AlarmSettings(idle_minutes=idle_minutes)
+    raise_for(check_alarms(settings, ready_timeout_seconds=_BOOT_SECONDS))
+    alerts = [alert for alert in node_alerts(settings, has_gpus=True) if alert.metric is not names.BOOT_FAILURES]
+    groups = [
+        {"name": "gpu-cluster-alerts", "rules": [*map(_alert, alerts), _silent()]},
+        {
+            "name": "gpu-cluster-fleets",
+            "rules": [
+                {
+                    "record": f"fleet:{metric.prometheus_name}:{operation}",
+                    "expr": f"{operation} by (fleet) ({metric.prometheus_name})",
+                }
+                for metric, operation in _RECORDED
+            ],
+        },
+    ]
+    return yaml.safe_dump({"groups": groups}, sort_keys=False, width=1000)
+
+
+def _alert(alert: NodeAlert) -> dict[str, Any]:
+    name = alert.metric.prometheus_name
+    if alert.metric.per == "event":
+        expression = f"sum by (fleet, instance_id) (increase({name}[{_EVENT_WINDOW}])) > 0"
+    elif alert.statistic == "Minimum":  # all nodes of the fleet
+        expression = f"min by (fleet) ({name}) >= {alert.threshold}"
+    else:
+        expression = f"max by (fleet, instance_id) ({name}) >= {alert.threshold}"
+    return {"alert": alert.name, "expr": expression, "annotations": _annotations(alert.name, alert.meaning)}
+
+
+def _silent() -> dict[str, Any]:
+    meaning = "A node does not answer Prometheus, or has stopped measuring; its instance may have ended."
+    up = f'up{{job="{JOB}"}}'
+    # A node that answers without values raises no other alert.
+    expression = f"{up} == 0 or ({up} == 1 unless on (job, instance) {MEASURED_AT})"
+    annotations = _annotations(NODE_SILENT, meaning)
+    return {"alert": NODE_SILENT, "expr": expression, "for": _SILENT_FOR, "annotations": annotations}
+
+
+def _annotations(name: str, meaning: str) -> dict[str, str]:
+    return {"summary": meaning, "runbook": f"{_RUNBOOKS}#{name.lower()}"}
+
+
+class PrometheusRules(ClusterConstruct):
+    """The rules of `prometheus_rules` in a workspace of Amazon Managed Service for Prometheus.
+
+    Makes one `AWS::APS::RuleGroupsNamespace`. The alerts notify no one before the workspace has an alert manager
+    definition, which is yours.
+
+    Example:
+        >>> arn = "arn:aws:aps:us-east-2:123456789012:workspace/ws-0123abcd"
+        >>> rules = PrometheusRules(stack, "Rules", workspace_arn=arn, idle_minutes=30)
+        >>> rules.cfn_rule_groups_namespace.name
+        'gpu-clusters'
+
+    Attributes:
+        cfn_rule_groups_namespace: The resource, as an escape hatch.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        workspace_arn: str,
+        idle_minutes: int | None = 60,
+        namespace_name: str = "gpu-clusters",
+    ) -> None:
+        """Define the rules.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            workspace_arn: ARN of the workspace that the nodes' metrics are sent to. May be a token.
+            idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440. 60 by default; None
+                for no such alert.
+            namespace_name: Name of the group of rules, unique in the workspace. A change replaces it.
+
+        Raises:
+            ConfigError: GPU-ALM-001.
+        """
+        from aws_cdk import aws_aps as aps  # takes long to load
+
+        super().__init__(scope, construct_id)
+        with errors_at(self):
+            data = prometheus_rules(idle_minutes=idle_minutes)
+        self.cfn_rule_groups_namespace: aps.CfnRuleGroupsNamespace = aps.CfnRuleGroupsNamespace(
+            self, "Resource", name=namespace_name, workspace=workspace_arn, data=data
+        )
+        self._read_node_anew()
+
+    def _main_resource(self) -> IConstruct | None:
+        return vars(self).get("cfn_rule_groups_namespace")
