@@ -117,7 +117,8 @@ class Account:
 
     def report(self, stack: str, *instances: str, **changes: Any) -> None:
         """Facts of nodes of a stack, as gpunode writes them: healthy ones with changes; None leaves a fact out."""
-        facts = {name: value for name, value in {**_healthy(stack), **changes}.items() if value is not None}
+        healthy = {**_ALWAYS, "software": self.software(stack), **_FACTS[stack]}
+        facts = {name: value for name, value in {**healthy, **changes}.items() if value is not None}
         group = next(
             one["physical_id"]
             for one in self._resources()
@@ -125,13 +126,26 @@ class Account:
             and stack in one["stack"]
             and "StateMachine" not in one["logical_id"]
         )
-        where = {"logGroupName": group, "logStreamName": f"i-0/{len(self._reported)}"}
-        self._reported += instances
-        moment = int(self._now().timestamp() * 1000) - 60_000 + len(self._reported)
-        record = {"stage": "facts", "state": "ok", "facts": facts}
-        events = [{"timestamp": moment, "message": json.dumps({**record, "instance_id": one})} for one in instances]
-        self.client("logs").create_log_stream(**where)
-        self.client("logs").put_log_events(**where, logEvents=events)
+        rows = self.client("ec2").describe_instances(InstanceIds=list(instances))["Reservations"]
+        logs = self.client("logs")
+        for one in (one for row in rows for one in row["Instances"]):
+            instance = one["InstanceId"]
+            where = {"logGroupName": group, "logStreamName": f"{instance}/{one['PrivateIpAddress']}"}
+            if instance not in self._reported:
+                logs.create_log_stream(**where)
+            self._reported.append(instance)
+            moment = int(self._now().timestamp() * 1000) - 60_000 + len(self._reported)
+            record = {"stage": "facts", "state": "ok", "instance_id": instance, "facts": facts}
+            logs.put_log_events(**where, logEvents=[{"timestamp": moment, "message": json.dumps(record)}])
+
+    def software(self, stack: str) -> str:
+        """First digits of the digest of the software in the user data of a stack."""
+        template = self.id("AWS::EC2::LaunchTemplate", stack)
+        (version,) = self.client("ec2").describe_launch_template_versions(
+            LaunchTemplateId=template, Versions=["1"]
+        )["LaunchTemplateVersions"]
+        text = base64.b64decode(version["LaunchTemplateData"]["UserData"]).decode()
+        return text.partition("GPU_SOFTWARE_SHA256=")[2][:12]
 
     def report_all(self) -> None:
         """Healthy facts of all nodes that have reported nothing so far."""
@@ -149,10 +163,6 @@ class Account:
 
     def update_nodes(self, stack: str, **changes: Any) -> None:
         self.client("pcs").update_compute_node_group(**self.pcs("ComputeNodeGroup", stack), **changes)
-
-
-def _healthy(stack: str) -> Json:
-    return {**_ALWAYS, **_FACTS[stack]}
 
 
 class HandMade(NamedTuple):
@@ -205,6 +215,7 @@ _NODES_OF_SLICES: tuple[tuple[str, str, Json], ...] = (
     ("a node lost its MIG layout", "MigDevices", {"mig_devices": {}}),
     ("a node has another driver", "Driver", {"driver": "535.230.02"}),
     ("a clock is off", "ClockSynchronized", {"clock_synchronized": False}),
+    ("a node runs older software", "Software", {"software": "0" * 12}),
 )
 
 
@@ -235,6 +246,7 @@ ON_EC2: tuple[HandMade, ...] = (
     _fact("a node has fewer huge pages", _TRAINERS, "HugePages", huge_pages=0),
     _fact("a node has another driver", _TRAINERS, "Driver", driver="535.230.02"),
     _fact("a clock is off", _CPU, "ClockSynchronized", clock_synchronized=False),
+    _fact("a node runs older software", _CPU, "Software", software="0" * 12),
     _fact("a node lost a MIG device", "fleet-split", "MigDevices", mig_devices={"1g.5gb": 55}),
     # Versions of launch templates that the group uses.
     _version(

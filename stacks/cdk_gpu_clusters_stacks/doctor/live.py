@@ -26,11 +26,11 @@ from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, RULE_TYPES, SECURITY_GROUP, TEMPLATES, Json, Kind, described
-from .nodes import NodeReader, Nodes
+from .nodes import NodePlan, NodeReader, Nodes, plan_of
 from .planned import Resolver, Stack, Unknown
 
 TEMPLATE = define_call("cloudformation", "get_template")
-_ALWAYS = (CALLER, STACKS, TEMPLATE, STACK_RESOURCES, SECURITY_GROUP_RULES, HOOKS, LOG_EVENTS)
+_ALWAYS = (CALLER, STACKS, TEMPLATE, STACK_RESOURCES, SECURITY_GROUP_RULES, HOOKS, INSTANCES, LOG_EVENTS)
 
 _GROUP, _LAUNCH_TEMPLATE = "AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"
 #: Types with a launch template, and the members that name it and its version.
@@ -47,8 +47,7 @@ def policy_to_examine(spec: ClusterSpec) -> dict[str, Any]:
     plan = Cluster.of(spec).plan
     services = {"eks": plan.kubernetes, "pcs": plan.slurm}
     calls = (kind.call for kind in KINDS if services.get(kind.call.service, True))
-    more = (INSTANCES,) if plan.slurm else ()
-    return policy_of((*_ALWAYS, *calls, *more), "GpuClustersDoctor")
+    return policy_of((*_ALWAYS, *calls), "GpuClustersDoctor")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,7 +181,9 @@ class _Reader:
             kind = self._live.stacks[key[0]].template["Resources"][key[1]]["Type"]
             if kind in _USERS:
                 member, name, version = _USERS[kind]
-                named = document.get(member) or {}
+                # A group on a block and on its own reservations has it there (DescribeAutoScalingGroups).
+                mixed = (document.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+                named = document.get(member) or mixed.get("LaunchTemplateSpecification") or {}
                 if named.get(name):
                     yield key, named[name], str(named.get(version) or "$Default")
 
@@ -222,16 +223,34 @@ class _Reader:
 
     def read_nodes(self, now: datetime) -> None:
         """The nodes of each group whose launch template is one of its stack, with their facts."""
-        live = self._live
-        reader = NodeReader(self._account, self._missed, now=now)
+        live, reader = self._live, NodeReader(self._account, self._missed, now=now)
         for key, launch_template, _ in self._users():
             stack = live.stacks[key[0]]
-            resolver = Resolver(stack, live.stacks, region=self._account.region, account=live.account)
-            plan = reader.plan(stack, resolver, launch_template)
-            if plan is not None:
-                nodes = Nodes(stack=stack, logical_id=key[1], plan=plan)
-                reader.read(nodes, stack.template["Resources"][key[1]]["Type"], live.documents[key])
-                live.nodes.append(nodes)
+            for logical_id, resource in stack.resources(_LAUNCH_TEMPLATE):
+                plan = self._plan(stack, resource) if stack.physical_ids[logical_id] == launch_template else None
+                if plan is not None:
+                    others = frozenset(self._other_versions(key, logical_id, plan))
+                    nodes = Nodes(stack=stack, logical_id=key[1], plan=plan, other_versions=others)
+                    reader.read(nodes, stack.template["Resources"][key[1]]["Type"], live.documents[key])
+                    live.nodes.append(nodes)
+
+    def _plan(self, stack: Stack, launch_template: Json) -> NodePlan | None:
+        """What a launch template has of its nodes; None if it is unknown, or not of this library."""
+        resolver = Resolver(stack, self._live.stacks, region=self._account.region, account=self._live.account)
+        data = (launch_template.get("Properties") or {}).get("LaunchTemplateData") or {}
+        try:
+            return plan_of(str(resolver.value(data.get("UserData", ""))))
+        except Unknown:
+            return None  # listed with what cannot be compared
+
+    def _other_versions(self, group: tuple[str, str], template: str, plan: NodePlan) -> Iterator[str]:
+        """Versions of a launch template, of those that nodes of a group run, with other settings than the plan has."""
+        live, key = self._live, (group[0], template)
+        run = [(number, content) for user, _, number, content, _ in live.old_nodes if user == group]
+        used = str(live.documents.get(key, {}).get("VersionNumber", ""))
+        for number, content in [(used, live.resources.get(key)), *run]:
+            if content and plan_of(str(content["LaunchTemplateData"].get("UserData", ""))) != plan:
+                yield number
 
     def _ask(self, call: Call, about: str, **parameters: Any) -> Answer | None:
         return self._missed.take(call, about, self._account.start(call, **parameters))

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from cdk_gpu_clusters.node.gpunode.facts import FACTS, INTERVAL_SECONDS
+from cdk_gpu_clusters.node.gpunode.facts import FACTS, INTERVAL_SECONDS, SOFTWARE_DIGITS
 from cdk_gpu_clusters.node.gpunode.node import Settings, settings_of
 from cdk_gpu_clusters.node.gpunode.quoting import one_line
 from cdk_gpu_clusters_stacks.failures.answers import parsed
-from cdk_gpu_clusters_stacks.failures.calls import GROUPS, LOG_EVENTS
+from cdk_gpu_clusters_stacks.failures.calls import LOG_EVENTS
 from cdk_gpu_clusters_stacks.failures.reading import groups_of, milliseconds
 from cdk_gpu_clusters_stacks.preflight.account import Account
 from cdk_gpu_clusters_stacks.preflight.call import INSTANCES, Absent
 from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
 
 from .compare import Difference
-from .planned import Json, Resolver, Stack, Unknown
+from .planned import Json, Stack
 
 #: The type of a drift of nodes.
 INSTANCE = "AWS::EC2::Instance"
@@ -32,8 +32,11 @@ READING = "facts of nodes"
 WINDOW = timedelta(seconds=2 * INTERVAL_SECONDS + 600)
 # CloudWatch Logs user guide, "Filter pattern syntax", JSON.
 _PATTERN = f'{{ $.stage = "{FACTS}" }}'
+#: First part of the names of nodes' streams. Those of jobs, which hold what users print, begin otherwise.
+_STREAMS = "i-"
 #: Whoever may write to a log group could fill it: no more than this is read.
 _EVENTS = replace(LOG_EVENTS, most=20_000)
+_PCS, _EKS = "AWS::PCS::ComputeNodeGroup", "AWS::EKS::Nodegroup"
 _FIX = "run gpunode status --json on the node; nodes of an earlier version of this library report no facts"
 _MOST_NAMES = 10
 _LARGEST, _LONGEST = 1_000_000, 40
@@ -146,6 +149,12 @@ FACTS_OF_NODES: tuple[Fact, ...] = (
         is_valid=lambda value: isinstance(value, bool),
     ),
     Fact(name="driver", property="Driver", planned=lambda _: None, is_valid=_is_text, rank=_release),
+    Fact(
+        name="software",
+        property="Software",
+        planned=lambda plan: plan.settings.text("software_sha256")[:SOFTWARE_DIGITS] or None,
+        is_valid=_is_text,
+    ),
 )
 
 
@@ -179,14 +188,16 @@ class Nodes:
         stack: Its stack.
         logical_id: Its logical id.
         plan: What its launch template has of them.
-        instances: Ids of those in service.
+        other_versions: Numbers of versions of the launch template whose settings are not those of the plan.
+        streams: Log stream of each node in service, by id.
         facts: What they reported last, by id.
     """
 
     stack: Stack
     logical_id: str
     plan: NodePlan
-    instances: list[str] = field(default_factory=list)
+    other_versions: frozenset[str] = frozenset()
+    streams: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Json] = field(default_factory=dict)
 
 
@@ -199,32 +210,21 @@ class NodeReader:
     def __init__(self, account: Account, missed: Missed, *, now: datetime) -> None:
         self._account, self._missed, self._now = account, missed, now
 
-    def plan(self, stack: Stack, resolver: Resolver, launch_template: str) -> NodePlan | None:
-        """The plan of the launch template with a physical id; None if it is unknown, or not of this library."""
-        for logical_id, resource in stack.resources("AWS::EC2::LaunchTemplate"):
-            if stack.physical_ids[logical_id] == launch_template:
-                data = (resource.get("Properties") or {}).get("LaunchTemplateData") or {}
-                try:
-                    return plan_of(str(resolver.value(data.get("UserData", ""))))
-                except Unknown:
-                    return None  # listed with what cannot be compared
-        return None
-
     def read(self, nodes: Nodes, kind: str, document: Json) -> None:
         """Read the nodes of a group, and their facts."""
         about = nodes.stack.about
-        with self._missed.reading(INSTANCES if "PCS" in kind else GROUPS, about):
-            nodes.instances = sorted(self._instances(kind, document, about))
-        if not nodes.instances:
+        with self._missed.reading(INSTANCES, about):
+            nodes.streams = self._streams(nodes, kind, document)
+        if not nodes.streams:
             return
         group = nodes.plan.settings.text("log_group")
         if not group:
-            cause = "their launch template has no log group, so that facts stay on the nodes"
-            self._missed.unread.append(Unread(call=READING, about=about, cause=cause, fix=_FIX))
+            self._miss(about, "their launch template has no log group, so that facts stay on the nodes")
             return
         asked = self._account.start(
             _EVENTS,
             logGroupName=group,
+            logStreamNamePrefix=_STREAMS,
             filterPattern=_PATTERN,
             startTime=milliseconds(self._now - WINDOW),
             endTime=milliseconds(self._now),
@@ -234,44 +234,57 @@ class NodeReader:
         answer = {"events": []} if is_gone else self._missed.take(_EVENTS, about, asked)
         if answer is None:
             return
+        if answer.get("NextToken"):  # the newest events are missing, of whatever node
+            self._miss(about, f"log group {group} has more than {_EVENTS.most:,} of them in {_hours()} hours", fix="")
+            return
         with self._missed.reading(_EVENTS, about):
-            nodes.facts = facts_of(answer["events"], nodes.instances)
+            nodes.facts = facts_of(answer["events"], nodes.streams)
         self._miss_nodes(nodes)
 
-    def _instances(self, kind: str, document: Json, about: str) -> Iterator[str]:
-        if kind == "AWS::PCS::ComputeNodeGroup":
+    def _streams(self, nodes: Nodes, kind: str, document: Json) -> dict[str, str]:
+        """The stream of each node: its id, and its address, which the node's role cannot choose."""
+        if kind == _PCS:
             # AWS PCS user guide, "Finding compute node group instances in AWS PCS".
-            tag = {"Name": "tag:aws:pcs:compute-node-group-id", "Values": [document["id"]]}
-            running = {"Name": "instance-state-name", "Values": ["running"]}
-            asked = self._account.start(INSTANCES, Filters=[tag, running])
-            answer = self._missed.take(INSTANCES, about, asked)
-            rows = answer["Reservations"] if answer else ()
-            yield from (one["InstanceId"] for row in rows for one in row["Instances"])
-        elif kind == "AWS::EKS::Nodegroup":
-            for name in groups_of({"nodegroup": document}):
-                answer = self._missed.take(GROUPS, about, self._account.start(GROUPS, AutoScalingGroupNames=[name]))
-                for group in answer["AutoScalingGroups"] if answer else ():
-                    yield from _in_service(group)
+            key, values = "aws:pcs:compute-node-group-id", [document["id"]]
+        elif kind == _EKS:
+            key, values = "aws:autoscaling:groupName", groups_of({"nodegroup": document})
         else:
-            yield from _in_service(document)
+            key, values = "aws:autoscaling:groupName", [document["AutoScalingGroupName"]]
+        in_service = self._in_service(nodes, document) if kind not in (_PCS, _EKS) else None
+        if not values or in_service == []:
+            return {}
+        filters = [{"Name": f"tag:{key}", "Values": values}, {"Name": "instance-state-name", "Values": ["running"]}]
+        answer = self._missed.take(INSTANCES, nodes.stack.about, self._account.start(INSTANCES, Filters=filters))
+        rows = [one for row in (answer["Reservations"] if answer else ()) for one in row["Instances"]]
+        found = {one["InstanceId"]: f"{one['InstanceId']}/{one.get('PrivateIpAddress', '')}" for one in rows}
+        return {one: found[one] for one in sorted(found) if in_service is None or one in in_service}
+
+    def _in_service(self, nodes: Nodes, group: Json) -> list[str]:
+        """Instances in service, without those that started with other settings than the plan has."""
+        members = [one for one in group.get("Instances") or () if one.get("LifecycleState") == "InService"]
+        versions = {one["InstanceId"]: str((one.get("LaunchTemplate") or {}).get("Version", "")) for one in members}
+        others = [one for one, version in versions.items() if version in nodes.other_versions]
+        if others:
+            cause = f"{_names(others)} started from a version of the launch template with other settings"
+            self._miss(nodes.stack.about, cause, fix="replace the nodes when they are idle")
+        return [one for one in versions if one not in others]
 
     def _miss_nodes(self, nodes: Nodes) -> None:
         """Note nodes without facts, and facts that nodes leave out although the plan has them."""
-        about, unread = nodes.stack.about, self._missed.unread
-        if silent := [one for one in nodes.instances if one not in nodes.facts]:
-            hours = INTERVAL_SECONDS * 2 // 3600
-            cause = f"none in the last {hours} hours from {_names(silent)}"
-            unread.append(Unread(call=READING, about=about, cause=cause, fix=_FIX))
+        about = nodes.stack.about
+        if silent := [one for one in nodes.streams if one not in nodes.facts]:
+            self._miss(about, f"none in the last {_hours()} hours from {_names(silent)}")
         for fact in FACTS_OF_NODES:
             without = [one for one, found in nodes.facts.items() if fact.name not in found]
             if without and fact.planned(nodes.plan) is not None:
-                cause = f"no {fact.property} from {_names(without)}"
-                unread.append(Unread(call=READING, about=about, cause=cause, fix=_FIX))
+                self._miss(about, f"no {fact.property} from {_names(without)}")
+
+    def _miss(self, about: str, cause: str, *, fix: str = _FIX) -> None:
+        self._missed.unread.append(Unread(call=READING, about=about, cause=cause, fix=fix))
 
 
-def _in_service(group: Json) -> Iterator[str]:
-    members = group.get("Instances") or ()
-    yield from (one["InstanceId"] for one in members if one.get("LifecycleState") == "InService")
+def _hours() -> int:
+    return int(WINDOW.total_seconds() // 3600)
 
 
 def _names(instances: Sequence[str]) -> str:
@@ -279,20 +292,20 @@ def _names(instances: Sequence[str]) -> str:
     return ", ".join(sorted(instances)[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def facts_of(events: Sequence[Json], instances: Sequence[str]) -> dict[str, Json]:
+def facts_of(events: Sequence[Json], streams: Mapping[str, str]) -> dict[str, Json]:
     """The newest facts of each node; what no node of this library can report is left out.
 
     Args:
-        events: Events of the log group, which others may write to.
-        instances: Ids of the nodes.
+        events: Events of the log group.
+        streams: The stream of each node. What other streams hold about it is ignored: another node, or a job, wrote it.
     """
     found: dict[str, Json] = {}
-    known_instances = frozenset(instances)
+    nodes = {stream: instance for instance, stream in streams.items()}
     for event in sorted(events, key=lambda one: int(one.get("timestamp") or 0)):
         record = parsed(str(event.get("message", "")))
         facts = record.get(FACTS) if isinstance(record, dict) and record.get("stage") == FACTS else None
-        instance = record.get("instance_id") if isinstance(record, dict) else None
-        if isinstance(facts, dict) and isinstance(instance, str) and instance in known_instances:
+        instance = nodes.get(str(event.get("logStreamName", "")))
+        if isinstance(facts, dict) and instance is not None:
             known = ((one.name, facts.get(one.name), one.is_valid) for one in FACTS_OF_NODES)
             found[instance] = {name: value for name, value, is_valid in known if is_valid(value)}
     return found

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.node.software import SoftwareObject
 from cdk_gpu_clusters.node.storage import LustreEfa
 from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters_stacks.doctor import Diagnosis, as_json, examine, format_diagnosis
-from cdk_gpu_clusters_stacks.doctor.nodes import FACTS_OF_NODES, WINDOW, NodePlan, facts_of, plan_of
+from cdk_gpu_clusters_stacks.doctor.nodes import FACTS_OF_NODES, INSTANCE, WINDOW, NodePlan, facts_of, plan_of
 from cdk_gpu_clusters_stacks.preflight import Account
 from fake_aws import FakeAws, Refusal
 from preflight_account import ACCOUNT, NEW, NOW, spec_of
@@ -32,7 +32,10 @@ HEALTHY: dict[str, Any] = {
     "lustre_over_efa": True,
     "huge_pages": 5128,
     "clock_synchronized": True,
+    "software": "0" * 12,
 }
+ADDRESSES = {"i-1": "10.0.0.1", "i-2": "10.0.0.2", "i-3": "10.0.0.3"}
+STREAMS = {node: f"{node}/{address}" for node, address in ADDRESSES.items()}
 PLANNED = NodeSettings(
     fleet_name="it's trainers",
     log_group_name=GROUP,
@@ -57,10 +60,16 @@ def with_changes(**changes: Any) -> NodeSettings:
 def event(instance: str, facts: Any, *, minutes_ago: int = 5, **more: Any) -> dict[str, Any]:
     message = json.dumps({"stage": "facts", "state": "ok", "instance_id": instance, "facts": facts, **more})
     moment = AT - timedelta(minutes=minutes_ago)
-    return {"logStreamName": f"{instance}/10.0.0.1", "timestamp": int(moment.timestamp() * 1000), "message": message}
+    return {"logStreamName": STREAMS[instance], "timestamp": int(moment.timestamp() * 1000), "message": message}
 
 
-def aws(events: Any, *, settings: NodeSettings = PLANNED, states: tuple[str, ...] = ("InService",) * 3) -> FakeAws:
+def aws(
+    events: Any,
+    *,
+    settings: NodeSettings = PLANNED,
+    states: tuple[str, ...] = ("InService",) * 3,
+    versions: tuple[str, ...] = ("1",) * 3,
+) -> FakeAws:
     """An account with one stack, as planned, and nodes that report."""
     data = {"UserData": user_data(settings)}
     resources = {
@@ -86,10 +95,11 @@ def aws(events: Any, *, settings: NodeSettings = PLANNED, states: tuple[str, ...
             "LifecycleState": state,
             "HealthStatus": "Healthy",
             "ProtectedFromScaleIn": False,
-            "LaunchTemplate": used,
+            "LaunchTemplate": {**used, "Version": number},
         }
-        for name, state in zip(NODES, states, strict=True)
+        for name, state, number in zip(NODES, states, versions, strict=True)
     ]
+    running = [{"InstanceId": name, "PrivateIpAddress": address} for name, address in ADDRESSES.items()]
     group = {
         "AutoScalingGroupName": "nodes",
         "MinSize": 0,
@@ -116,6 +126,7 @@ def aws(events: Any, *, settings: NodeSettings = PLANNED, states: tuple[str, ...
             "cloudformation.list_stack_resources": only_the_fleet({"StackResourceSummaries": rows}),
             "autoscaling.describe_auto_scaling_groups": {"AutoScalingGroups": [group]},
             "autoscaling.describe_lifecycle_hooks": {"LifecycleHooks": []},
+            "ec2.describe_instances": {"Reservations": [{"Instances": [one]} for one in running]},
             "ec2.describe_launch_template_versions": {"LaunchTemplateVersions": [version]},
             "logs.filter_log_events": {"events": events} if isinstance(events, list) else events,
         }
@@ -144,7 +155,7 @@ def test_nodes_as_planned_differ_in_nothing() -> None:
     assert (found.compared, found.nodes) == (2, 3)
     assert "2 resources and 3 nodes compared" in next(iter(format_diagnosis(found)))
     (asked,) = (one.parameters for one in fake.asked if one.name == "logs.filter_log_events")
-    assert asked["logGroupName"] == GROUP
+    assert (asked["logGroupName"], asked["logStreamNamePrefix"]) == (GROUP, "i-")
     assert asked["endTime"] - asked["startTime"] == WINDOW.total_seconds() * 1000
 
 
@@ -157,6 +168,7 @@ CHANGES = [
     ("huge_pages", 0, "HugePages", 5128),
     ("clock_synchronized", False, "ClockSynchronized", True),
     ("driver", "535.1", "Driver", "570.133.20"),
+    ("software", "f" * 12, "Software", "0" * 12),
 ]
 
 
@@ -188,6 +200,7 @@ def test_more_than_planned_is_no_drift(name: str, value: int) -> None:
 def test_what_the_plan_does_not_set_is_not_compared() -> None:
     plain = NodeSettings(fleet_name="trainers", log_group_name=GROUP)
     nothing = {"efa_devices": 0, "accelerators": 0, "mig_devices": {}, "huge_pages": 0, "clock_synchronized": True}
+    nothing["software"] = "0" * 12
     found = found_in(aws([event(one, nothing) for one in NODES], settings=plain))
     assert (found.drifts, found.unread) == ([], [])
 
@@ -306,21 +319,99 @@ def test_hostile_values_are_no_drift_and_reach_no_terminal(value: Any) -> None:
         "[" * 99_999,
         '{"stage": "facts"}',
         '{"stage": "facts", "instance_id": "i-2", "facts": []}',
-        '{"stage": "facts", "instance_id": ["i-2"], "facts": {}}',
         '{"stage": "node", "instance_id": "i-2", "facts": {"efa_devices": 0}}',
-        '{"stage": "facts", "instance_id": "i-9", "facts": {"efa_devices": 0}}',
         '{"stage": "facts", "instance_id": "i-2", "facts": {"efa_devices": 0',
     ],
 )
 def test_broken_and_foreign_records_change_nothing(message: str) -> None:
     moment = int(AT.timestamp() * 1000)
-    found = found_in(aws([*reported(), {"timestamp": moment, "message": message}]))
+    broken = {"logStreamName": STREAMS["i-2"], "timestamp": moment, "message": message}
+    found = found_in(aws([*reported(), broken]))
     assert (found.drifts, found.unread) == ([], [])
 
 
+# Another node's role cannot write the stream of this one (`aws:Ec2InstanceSourcePrivateIPv4`), and what users print is in
+# the streams of jobs: such records prove nothing, whatever they name.
+FOREIGN_STREAMS = ("i-2/10.0.0.9", "i-2", "jobs/job-1/i-2/10.0.0.2", "i-2/10.0.0.2/metrics", "repairs/i-2")
+
+
+@pytest.mark.parametrize("stream", FOREIGN_STREAMS)
+def test_facts_in_the_stream_of_another_writer_are_ignored(stream: str) -> None:
+    forged = {**event("i-2", {**HEALTHY, "accelerators": 0}, minutes_ago=0), "logStreamName": stream}
+    found = found_in(aws([*reported(), forged]))
+    assert (found.drifts, found.unread) == ([], [])
+
+
+def test_a_node_speaks_only_for_itself() -> None:
+    """Its record may name any instance: the stream says which one it is."""
+    lying = {**event("i-2", {**HEALTHY, "accelerators": 7}, minutes_ago=0), "logStreamName": STREAMS["i-1"]}
+    assert [one.physical_id for one in found_in(aws([*reported(), lying])).drifts] == ["i-1"]
+
+
+def test_an_old_address_of_a_node_that_ended_is_ignored() -> None:
+    """EC2 gives addresses again. The stream has the id of the node that ended."""
+    old = {**event("i-2", {**HEALTHY, "accelerators": 7}, minutes_ago=0), "logStreamName": "i-0/10.0.0.2"}
+    assert found_in(aws([*reported(), old])).drifts == []
+
+
+def with_version_7(fake: FakeAws, settings: NodeSettings) -> FakeAws:
+    """The account with one more version of the launch template."""
+    (first,) = fake.answers["ec2.describe_launch_template_versions"]["LaunchTemplateVersions"]
+    seventh = {**first, "VersionNumber": 7, "LaunchTemplateData": {"UserData": user_data(settings)}}
+
+    def answer(asked: Any) -> Any:
+        return {"LaunchTemplateVersions": [seventh if asked["Versions"] == ["7"] else first]}
+
+    return fake.but(ec2__describe_launch_template_versions=answer)
+
+
+def test_nodes_that_started_with_other_settings_are_named_and_not_compared() -> None:
+    fake = aws(reported(accelerators=4), versions=("1", "7", "1"))
+    found = found_in(with_version_7(fake, with_changes(accelerator_count=4)))
+    assert [one.path for one in found.drifts] == [("Instances",)]
+    assert found.nodes == 2
+    assert causes(found) == ["i-2 started from a version of the launch template with other settings"]
+
+
+def test_nodes_of_another_version_with_the_same_settings_are_compared() -> None:
+    fake = aws(reported(accelerators=7), versions=("1", "7", "1"))
+    found = found_in(with_version_7(fake, PLANNED))
+    assert [one.physical_id for one in found.drifts] == ["i-2"]
+    assert (found.nodes, found.unread) == (3, [])
+
+
+def test_a_group_that_mixes_kinds_of_capacity_is_read() -> None:
+    """A fleet on a block and on its own reservations has its launch template elsewhere in the answer."""
+    fake = aws(reported(accelerators=7))
+    (group,) = fake.answers["autoscaling.describe_auto_scaling_groups"]["AutoScalingGroups"]
+    template = {"LaunchTemplateSpecification": group.pop("LaunchTemplate")}
+    group["MixedInstancesPolicy"] = {"LaunchTemplate": template}
+    found = found_in(fake)
+    assert ([one.physical_id for one in found.drifts if one.type == INSTANCE], found.nodes) == (["i-2"], 3)
+
+
+def test_more_events_than_are_read_tell_nothing() -> None:
+    many = [event("i-1", {**HEALTHY, "accelerators": 7})] * 20_001
+    found = found_in(aws(many))
+    assert (found.drifts, found.nodes) == ([], 0)
+    (cause,) = causes(found)
+    assert cause == f"log group {GROUP} has more than 20,000 of them in 2 hours"
+
+
+def test_without_addresses_no_event_is_attributed() -> None:
+    denied = Refusal("UnauthorizedOperation", "You are not authorized to perform this operation.")
+    fake = aws(reported(accelerators=7)).but(ec2__describe_instances=denied)
+    found = found_in(fake)
+    assert (found.drifts, found.nodes) == ([], 0)
+    assert [one.permission for one in found.unread] == ["ec2:DescribeInstances"]
+    assert "logs.filter_log_events" not in fake.names()
+
+
 def test_many_nodes_are_named_shortly() -> None:
-    events = [{"timestamp": 1, "message": event(f"i-{number}", HEALTHY)["message"]} for number in range(500)]
-    assert len(facts_of(events, [f"i-{number}" for number in range(500)])) == 500
+    ids = [f"i-{number}" for number in range(500)]
+    message = event("i-1", HEALTHY)["message"]
+    events = [{"timestamp": 1, "logStreamName": f"{one}/10.0.0.1", "message": message} for one in ids]
+    assert len(facts_of(events, {one: f"{one}/10.0.0.1" for one in ids})) == 500
 
 
 # The plan.

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import facts, lustre, nvidia_smi, paths
+from cdk_gpu_clusters.node.gpunode import facts, lustre, nvidia_smi, paths, spool
 from cdk_gpu_clusters.node.gpunode.checks import network
 from cdk_gpu_clusters.node.gpunode.command import Outcome
-from cdk_gpu_clusters.node.gpunode.events import Events
 from cdk_gpu_clusters.node.gpunode.facts import INTERVAL_SECONDS, collect_facts, last_facts, record_facts
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from efa_sysfs import add_device
 
-RECORDED = Path(__file__).resolve().parents[2] / "fixtures/tool_output/nvidia_smi"
+RECORDED = Path(__file__).resolve().parents[2] / "fixtures/tool_output"
 GPU = {"accelerator": "gpu", "accelerator_count": "2"}
 
 
@@ -33,8 +32,8 @@ class FactNode:
         self.write("proc/sys/vm/nr_hugepages", "5128\n")
         for name in ("rdmap0s0", "rdmap16s0"):
             add_device(root, name)
-        self.lists("0, 570.133.20, 81559\n1, 570.133.20, 81559\n", (RECORDED / "list-h100-mig-590.txt").read_text())
-        self.tool("timedatectl", "echo yes")
+        self.lists("0, 570.133.20, 81559\n1, 570.133.20, 81559\n", (RECORDED / "nvidia_smi/list-h100-mig-590.txt").read_text())
+        self.clock("yes")
 
     def write(self, path: str, text: str) -> None:
         file = self.root / path
@@ -45,6 +44,12 @@ class FactNode:
         file = self.root / "tools" / name
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
+
+    def clock(self, synchronized: str) -> None:
+        """What a real timedatectl printed, with another value (org.freedesktop.timedate1(5): a boolean)."""
+        text = (RECORDED / "systemd/timedatectl-show-not-synchronized.txt").read_text()
+        self.write("clock", text.replace("NTPSynchronized=no", f"NTPSynchronized={synchronized}"))
+        self.tool("timedatectl", f"cat {self.root}/clock")
 
     def lists(self, rows: str, listing: str, status: int = 0) -> None:
         """What nvidia-smi answers to a query, and to -L."""
@@ -58,11 +63,13 @@ class FactNode:
 
     def record(self) -> list[dict[str, Any]]:
         """The events of a minute."""
-        events = Events("i-1")
+        kept: list[dict[str, Any]] = []
         settings = Settings({"fleet": "trainers", **GPU})
-        record_facts(Node(settings, Metadata(), "i-1", Aws("us-east-1")), events)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(spool, "keep", lambda _, record: kept.append(record))
+            record_facts(Node(settings, Metadata(), "i-1", Aws("us-east-1")))
         self.uptime += 60
-        return events.written
+        return kept
 
 
 @pytest.fixture
@@ -108,12 +115,61 @@ def test_gpus_that_are_not_split_have_no_mig_devices(node: FactNode) -> None:
     assert collect_facts(Settings(GPU))["mig_devices"] == {}
 
 
-@pytest.mark.parametrize(
-    ("printed", "fact"), [("echo yes", True), ("echo no", False), ("echo maybe", None), ("exit 1", None)]
-)
+@pytest.mark.parametrize(("printed", "fact"), [("yes", True), ("no", False), ("maybe", None), ("", None)])
 def test_the_clock_is_as_systemd_says(node: FactNode, printed: str, fact: bool | None) -> None:
-    node.tool("timedatectl", printed)
+    node.clock(printed)
     assert collect_facts(Settings({})).get("clock_synchronized") is fact
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo NTPSynchronized=no; exit 1", "echo yes"])
+def test_a_clock_that_nobody_knows_is_left_out(node: FactNode, script: str) -> None:
+    node.tool("timedatectl", script)
+    assert "clock_synchronized" not in collect_facts(Settings({}))
+
+
+# By hand, from the recorded listings.
+LAYOUTS = {
+    "list-a100-mig-old-uuid.txt": {"1g.5gb": 7},
+    "list-a100-mig-two-3g.txt": {"3g.20gb": 2},
+    "list-a100-pcie-x2.txt": {},
+    "list-a100-x8-mixed-mig.txt": {
+        "1g.5gb": 8,
+        "2g.10gb": 4,
+        "3g.20gb": 2,
+        "7g.40gb": 1,
+        "1c.3g.20gb": 6,
+        "4g.20gb": 2,
+        "1c.7g.40gb": 1,
+        "2c.7g.40gb": 1,
+        "3c.7g.40gb": 1,
+    },
+    "list-h100-mig-590.txt": {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2},
+    "list-h100-mig-compute-instances.txt": {"1c.3g.40gb": 3, "1g.10gb": 2},
+    "list-h200-mig-610.txt": {"3g.71gb": 1},
+    "list-l40s-595.txt": {},
+}
+
+
+def test_every_recorded_listing_is_read() -> None:
+    assert set(LAYOUTS) == {one.name for one in (RECORDED / "nvidia_smi").glob("list-*")}
+
+
+@pytest.mark.parametrize("listing", LAYOUTS)
+def test_profiles_are_counted_in_recorded_listings(node: FactNode, listing: str) -> None:
+    node.lists("", (RECORDED / "nvidia_smi" / listing).read_text())
+    assert collect_facts(Settings(GPU))["mig_devices"] == LAYOUTS[listing]
+
+
+def test_a_recorded_query_has_the_driver(node: FactNode) -> None:
+    recorded = (RECORDED / "nvidia_smi/query-driver-h200-590.csv").read_text()
+    rows = recorded.partition("\n")[2].replace(" MiB", "")  # as with noheader, nounits
+    node.lists(rows, "")
+    found = collect_facts(Settings(GPU))
+    assert (found["driver"], found["accelerators"]) == ("590.48.01", 1)
+
+
+def test_the_software_is_that_of_the_settings(node: FactNode) -> None:
+    assert collect_facts(Settings({"software_sha256": "0123456789abcdef" * 4}))["software"] == "0123456789ab"
 
 
 def test_lustre_over_efa_or_tcp(node: FactNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +231,18 @@ def test_hostile_text_of_a_driver_is_one_short_line(node: FactNode) -> None:
     found = collect_facts(Settings(GPU))["driver"]
     assert found.isprintable()
     assert len(found) <= 40
+
+
+def test_facts_that_cannot_be_stored_are_not_written_every_minute(
+    node: FactNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    node.booted()
+    monkeypatch.setattr(paths, "write_atomically", full)
+    with pytest.raises(OSError, match="no space"):
+        node.record()
 
 
 def test_an_event_with_facts_is_small(node: FactNode) -> None:

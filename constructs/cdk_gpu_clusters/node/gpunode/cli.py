@@ -153,11 +153,11 @@ def _ship(given: argparse.Namespace) -> int:
 
 
 def _measure(node: Node) -> None:
-    try:
-        measure(node)
-        record_facts(node, Events(node.instance_id))
-    except Exception as fault:  # noqa: BLE001 - what cannot be measured must not keep the rest from being sent
-        sys.stderr.write(f"not measured: {type(fault).__name__}: {fault}\n")
+    for step in (measure, record_facts):
+        try:
+            step(node)
+        except Exception as fault:  # noqa: BLE001 - what cannot be measured must not keep the rest from being sent
+            sys.stderr.write(f"not measured: {type(fault).__name__}: {fault}\n")
 
 
 def _ship_records(node: Node) -> int:

@@ -5,6 +5,7 @@ They travel to the fleet's log group as an event, so that whoever reads them nee
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,11 +23,13 @@ from .state import boot_result, recall, remember
 FACTS = "facts"
 #: From one event to the next, while a node runs.
 INTERVAL_SECONDS = 3600
+#: Digits of the digest of the node's software that are reported.
+SOFTWARE_DIGITS = 12
 _TIMEOUT_SECONDS = 30
 _LONGEST_DRIVER = 40
 
 
-def record_facts(node: Node, events: Events) -> bool:
+def record_facts(node: Node) -> bool:
     """Write the event, once after a boot and then once an hour. Return whether it was due."""
     known, now = recall(FACTS), paths.uptime_seconds()
     since = known.get("at")
@@ -34,8 +37,8 @@ def record_facts(node: Node, events: Events) -> bool:
     if not has_booted or (isinstance(since, (int, float)) and now - since < INTERVAL_SECONDS):
         return False
     found = collect_facts(node.settings)
-    events.write(FACTS, "ok", facts=found)
-    remember(FACTS, {"at": now, FACTS: found})
+    remember(FACTS, {"at": now, FACTS: found})  # first: what cannot be stored must not be written every minute
+    Events(node.instance_id).write(FACTS, "ok", facts=found)
     return True
 
 
@@ -56,6 +59,8 @@ def collect_facts(settings: Settings) -> dict[str, Any]:
         lambda: {"lustre_over_efa": lustre_is_over_efa()},
         lambda: {"huge_pages": paths.read_number(paths.below("/proc/sys/vm/nr_hugepages"))},
         lambda: {"clock_synchronized": _clock_synchronized()},
+        # fetch-software unpacks no other.
+        lambda: {"software": settings.text("software_sha256")[:SOFTWARE_DIGITS] or None},
     ]
     return {name: value for part in parts for name, value in _tried(part).items() if value is not None}
 
@@ -88,7 +93,8 @@ def _gpu_facts() -> dict[str, Any]:
 def _clock_synchronized() -> bool | None:
     """Whether the kernel takes its clock for synchronized, by chrony or another service.
 
-    Source: org.freedesktop.timedate1(5), NTPSynchronized.
+    Source: org.freedesktop.timedate1(5), NTPSynchronized; timedatectl(1), "show", since systemd 239.
     """
-    outcome = run("timedatectl", "show", "--property=NTPSynchronized", "--value", timeout_seconds=_TIMEOUT_SECONDS)
-    return {"yes": True, "no": False}.get(outcome.output.strip()) if outcome.ok else None
+    outcome = run("timedatectl", "show", timeout_seconds=_TIMEOUT_SECONDS)
+    found = re.search(r"^NTPSynchronized=(yes|no)$", outcome.output, re.MULTILINE) if outcome.ok else None
+    return None if found is None else found[1] == "yes"
