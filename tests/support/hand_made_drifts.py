@@ -141,9 +141,9 @@ class Account:
     def software(self, stack: str) -> str:
         """First digits of the digest of the software in the user data of a stack."""
         template = self.id("AWS::EC2::LaunchTemplate", stack)
-        (version,) = self.client("ec2").describe_launch_template_versions(
-            LaunchTemplateId=template, Versions=["1"]
-        )["LaunchTemplateVersions"]
+        (version,) = self.client("ec2").describe_launch_template_versions(LaunchTemplateId=template, Versions=["1"])[
+            "LaunchTemplateVersions"
+        ]
         text = base64.b64decode(version["LaunchTemplateData"]["UserData"]).decode()
         return text.partition("GPU_SOFTWARE_SHA256=")[2][:12]
 

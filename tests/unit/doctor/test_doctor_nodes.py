@@ -6,10 +6,14 @@ import base64
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.node.gpunode import facts as node_facts
+from cdk_gpu_clusters.node.gpunode import nvidia_smi, spool
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart
 from cdk_gpu_clusters.node.software import SoftwareObject
@@ -412,6 +416,33 @@ def test_many_nodes_are_named_shortly() -> None:
     message = event("i-1", HEALTHY)["message"]
     events = [{"timestamp": 1, "logStreamName": f"{one}/10.0.0.1", "message": message} for one in ids]
     assert len(facts_of(events, {one: f"{one}/10.0.0.1" for one in ids})) == 500
+
+
+def test_what_a_node_writes_is_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the node's own program, with the settings that its user data give it, to the answer without a drift."""
+    (tmp_path / "proc/sys/vm").mkdir(parents=True)
+    (tmp_path / "proc/sys/vm/nr_hugepages").write_text("5128\n")
+    monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
+    answers: dict[str, Any] = {
+        "efa_devices": lambda: list("abcd"),
+        "lustre_is_over_efa": lambda: True,
+        "_gpu_facts": lambda: {"accelerators": 8, "driver": "570.133.20"},
+        "_clock_synchronized": lambda: True,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(node_facts, name, answer)
+    monkeypatch.setattr(nvidia_smi, "mig_profiles", lambda: HEALTHY["mig_devices"])
+    monkeypatch.setattr(node_facts, "boot_result", lambda: {"state": "ready"})
+    kept: list[Any] = []
+    monkeypatch.setattr(spool, "keep", lambda _, record: kept.append(record))
+    plan = plan_of(user_data())
+    assert plan is not None
+    node_facts.record_facts(Node(plan.settings, Metadata(), "i-2", Aws("us-east-1")))
+    (record,) = kept
+    assert record["facts"] == HEALTHY
+    written = {**event("i-2", {}), "message": json.dumps(record)}
+    found = found_in(aws([event("i-1", HEALTHY), written, event("i-3", HEALTHY)]))
+    assert (found.drifts, found.unread, found.nodes) == ([], [], 3)
 
 
 # The plan.

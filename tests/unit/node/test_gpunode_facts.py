@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import facts, lustre, nvidia_smi, paths, spool
+from cdk_gpu_clusters.node.gpunode import cli, facts, lustre, nvidia_smi, nvml, paths, spool
 from cdk_gpu_clusters.node.gpunode.checks import network
 from cdk_gpu_clusters.node.gpunode.command import Outcome
 from cdk_gpu_clusters.node.gpunode.facts import INTERVAL_SECONDS, collect_facts, last_facts, record_facts
@@ -32,7 +32,9 @@ class FactNode:
         self.write("proc/sys/vm/nr_hugepages", "5128\n")
         for name in ("rdmap0s0", "rdmap16s0"):
             add_device(root, name)
-        self.lists("0, 570.133.20, 81559\n1, 570.133.20, 81559\n", (RECORDED / "nvidia_smi/list-h100-mig-590.txt").read_text())
+        self.lists(
+            "0, 570.133.20, 81559\n1, 570.133.20, 81559\n", (RECORDED / "nvidia_smi/list-h100-mig-590.txt").read_text()
+        )
         self.clock("yes")
 
     def write(self, path: str, text: str) -> None:
@@ -202,6 +204,20 @@ def test_facts_are_recorded_after_the_boot_and_then_once_an_hour(node: FactNode)
     assert event["facts"] == last_facts() == collect_facts(Settings(GPU))
     later = [bool(node.record()) for _ in range(INTERVAL_SECONDS // 60)]
     assert later == [*[False] * (INTERVAL_SECONDS // 60 - 1), True]
+
+
+def test_facts_are_recorded_although_nothing_can_be_measured(node: FactNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Node) -> None:
+        raise RuntimeError("no metrics")
+
+    node.booted()
+    own = Node(Settings(GPU), Metadata(), "", Aws("us-east-1"))
+    known: dict[str, Any] = {"this_node": lambda: own, "measure": broken, "keep_off_job_cores": lambda: None}
+    for name, value in known.items():
+        monkeypatch.setattr(cli, name, value)
+    monkeypatch.setattr(nvml, "enable", lambda: None)
+    cli.main(["ship", "--measure"])
+    assert last_facts() == collect_facts(own.settings)
 
 
 def test_another_boot_records_anew(node: FactNode) -> None:
