@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 
-from cdk_gpu_clusters.rules.budget import check_budget, check_recipient
+from cdk_gpu_clusters.rules.budget import check_budget, check_budget_of_nodes, check_recipient
 from cdk_gpu_clusters.rules.fleet import check_emails
 
 from ._check_values import check_arn
 from ._document import Fault, faults_at
 from ._parts import SpecParts
 from .monitoring import BudgetSpec
+from .planned_fleet import PlannedFleet
 
 _BUDGET = ("monitoring", "budget")
 
 
-def check_monitoring(parts: SpecParts) -> list[Fault]:
-    """Find a budget that AWS refuses, and recipients without an address."""
+def check_monitoring(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find a budget that AWS refuses or that the nodes exceed, and recipients without an address."""
     budget = None if parts.monitoring is None else parts.monitoring.budget
-    return [] if budget is None else _check_budget(budget, parts.region)
+    if budget is None:
+        return []
+    faults = _check_budget(budget, parts.region)
+    if parts.region is not None:
+        findings = check_budget_of_nodes(budget.usd_per_month, _usd_per_hour(fleets, parts.region))
+        faults += faults_at((*_BUDGET, "usd_per_month"), [replace(one, path="") for one in findings])
+    return faults
+
+
+def _usd_per_hour(fleets: Sequence[PlannedFleet], region: str) -> Decimal:
+    """What the least nodes cost at list price; without blocks, Spot nodes and prices that are unknown."""
+    usd = Decimal()
+    for fleet in fleets:
+        if fleet.node_count is not None and not fleet.broken & {"capacity"} and not fleet.plan.terms.kind.is_block:
+            hour = fleet.node_hour(region)
+            usd += 0 if hour.low is None or hour.is_ceiling else hour.low * fleet.paid_nodes[0]
+    return usd
 
 
 def _check_budget(budget: BudgetSpec, region: str | None) -> list[Fault]:

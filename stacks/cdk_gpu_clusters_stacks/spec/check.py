@@ -84,7 +84,7 @@ def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
             fleets.append(fleet)
             faults += check_fleet_nodes(fleet)
     faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
-    faults += check_pcs(parts, fleets) + check_monitoring(parts)
+    faults += check_pcs(parts, fleets) + check_monitoring(parts, fleets)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
         faults += check_service_network(parts.network, fleets)

@@ -68,3 +68,22 @@ def test_faults_are_named_where_they_stand(tmp_path: Path, text: str, expected: 
 def test_a_region_without_budgets_is_named_with_what_works(tmp_path: Path) -> None:
     text = "budget: { usd_per_month: 5, emails: [a@b.org] }"
     assert faults(tmp_path, text, "eu-north-1") == "6:15 GPU-BUD-003"
+
+
+@pytest.mark.parametrize(("usd", "warns"), [(587.5, True), (588, False)])
+def test_a_budget_that_the_nodes_exceed_is_a_warning(tmp_path: Path, usd: float, warns: bool) -> None:
+    """A g6.xlarge costs 0.8048 USD an hour on demand, and 587.504 USD for 730 hours."""
+    path = tmp_path / "cluster.yaml"
+    text = CLUSTER % f"budget: {{ usd_per_month: {usd}, emails: [a@b.org] }}"
+    path.write_text(text.replace("REGION", "us-east-1"), encoding="utf-8")
+    assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == ["GPU-BUD-005"] * warns
+
+
+@pytest.mark.parametrize("capacity", ["spot", "{ capacity_block: cr-0123456789abcdef0, ends_at: 2027-01-12T11:30Z }"])
+def test_what_is_paid_before_use_or_at_a_changing_price_is_not_counted(tmp_path: Path, capacity: str) -> None:
+    path = tmp_path / "cluster.yaml"
+    text = CLUSTER.replace("g6.xlarge, nodes: 1", f"p5.48xlarge, nodes: 1, capacity: {capacity}")
+    path.write_text(
+        (text % "budget: { usd_per_month: 1, emails: [a@b.org] }").replace("REGION", "us-east-1"), encoding="utf-8"
+    )
+    assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == []
