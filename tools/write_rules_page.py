@@ -21,6 +21,7 @@ PAGE = ROOT / "docs" / "rules.md"
 AREAS = {
     "ALM": "Alarms of fleets",
     "AMI": "Machine images",
+    "AMP": "Amazon Managed Service for Prometheus",
     "ARG": "Keywords of constructs",
     "BAT": "AWS Batch",
     "BUD": "Budgets",

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
     from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules, prometheus_rules
+    from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -141,6 +142,7 @@ else:
         "IGpuFleet": "compute.fleet_access",
         "IHomeStore": "storage.home_store_base",
         "ILustreStore": "storage.lustre_store_base",
+        "IMetricsWorkspace": "observability.workspace",
         "IPcsCluster": "orchestration.pcs.cluster_base",
         "InferenceFleet": "inference.inference_fleet",
         "InferenceFleetProps": "inference.inference_fleet",
@@ -156,6 +158,7 @@ else:
         "LustreStore": "storage.lustre_store",
         "LustreVersion": "catalogue.lustre",
         "MetadataMode": "rules.lustre",
+        "MetricsWorkspace": "observability.workspace",
         "MigLayout": "rules.mig",
         "MigStrategy": "rules.mig",
         "ModelServer": "inference.model_server",
@@ -268,6 +271,7 @@ __all__ = [
     "IGpuFleet",
     "IHomeStore",
     "ILustreStore",
+    "IMetricsWorkspace",
     "IPcsCluster",
     "InferenceFleet",
     "InferenceFleetProps",
@@ -283,6 +287,7 @@ __all__ = [
     "LustreStore",
     "LustreVersion",
     "MetadataMode",
+    "MetricsWorkspace",
     "MigLayout",
     "MigStrategy",
     "ModelServer",
