@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def network_stack(cluster: str) -> str:
     """Name of the stack with the network."""
@@ -66,3 +68,16 @@ def monitoring_stack(cluster: str) -> str:
 def software_stack(cluster: str) -> str:
     """Name of the stack that installs software in the cluster of Amazon EKS."""
     return f"{cluster}-software"
+
+
+def is_stack_of(cluster: str, name: str) -> bool:
+    """Whether a stack has a name that the file of a cluster gives to one of its stacks.
+
+    Example:
+        >>> is_stack_of("llama", "llama-fleet-trainers"), is_stack_of("llama", "llama-train-network")
+        (True, False)
+    """
+    return name.startswith(f"{cluster}-") and _NAME.fullmatch(name[len(cluster) + 1 :]) is not None
+
+
+_NAME = re.compile("network|eks|slurm|login|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+")
