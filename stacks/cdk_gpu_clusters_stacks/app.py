@@ -18,7 +18,7 @@ from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.data import MOUNTED, LinkStack, data_stacks
-from cdk_gpu_clusters_stacks.fleets import FleetStack, Site
+from cdk_gpu_clusters_stacks.fleets import FleetStack, NodesStack, Site
 from cdk_gpu_clusters_stacks.network import FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -35,8 +35,9 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
     """Define the stacks of a cluster.
 
     Stacks follow life spans: the network, one for each store, one for each fabric and for its way to a store, the
-    cluster of EKS if the fleets join one, one for each fleet's reservation, one for each fleet, all named after their
-    key in the cluster file. So a fleet that comes, goes or moves leaves every other template byte-identical.
+    cluster of EKS if the fleets join one, one for each fleet's reservation, one for each fleet, and one for what
+    monitors them. All are named after their key in the cluster file, so that a fleet that comes, goes or moves leaves
+    every other template byte-identical, but for a dashboard that shows it.
 
     Args:
         app: Where the stacks are defined.
@@ -106,21 +107,27 @@ class MakeFleet(Protocol):
 
     def __call__(
         self, fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None
-    ) -> cdk.Stack: ...
+    ) -> NodesStack: ...
 
 
 def _make_fleets(site: Site, make: MakeFleet, on_built: Callable[[], object]) -> None:
-    """Make the fleets, each after its fabric, its reservation and its ways to the stores."""
-    fabrics = Fabrics(site)
+    """Make the fleets, each after its fabric, its reservation and its ways to the stores, and what monitors them."""
+    fabrics, stacks = Fabrics(site), list[NodesStack]()
     for fleet in planned_fleets(site.spec):
         made = make(fleet, fabric=fabrics.of(fleet), capacity=_capacity(site, fleet))
         fabrics.link(fleet, made)
+        stacks.append(made)
+        on_built()
+    if site.spec.monitoring.has_stack:
+        from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
+
+        MonitoringStack(site, stacks)
         on_built()
 
 
 def _on_ec2(
     site: Site, fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None
-) -> cdk.Stack:
+) -> NodesStack:
     """The stack of an Auto Scaling group."""
     if isinstance(fleet.spec, FleetSpec):
         return FleetStack(site, fleet, fleet.spec, fabric=fabric, capacity=capacity)

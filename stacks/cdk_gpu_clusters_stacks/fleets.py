@@ -67,6 +67,9 @@ class Nodes(Protocol):
     @property
     def alarms(self) -> NodeAlarms | None: ...
 
+    @property
+    def fleet_path(self) -> str: ...
+
 
 class NodeOptions(TypedDict):
     """What every kind of fleet takes from the cluster file in the same way."""
@@ -106,7 +109,10 @@ class NodesStack(cdk.Stack):
     """The stack of a fleet, named after its key in the cluster file, with what all kinds of fleets have.
 
     Attributes:
+        planned: The fleet of the file.
+        capacity: Stack of the reservation that is made for the fleet; None for other capacity.
         here: The network, imported into this stack.
+        nodes: What the fleet has.
     """
 
     def __init__(
@@ -132,7 +138,7 @@ class NodesStack(cdk.Stack):
             description=description,
             termination_protection=site.spec.termination_protection and fleet.plan.terms.kind.is_reserved,
         )
-        self._planned, self._place, self._capacity, self._fabric = fleet, site.place, capacity, fabric
+        self.planned, self.capacity, self._place, self._fabric = fleet, capacity, site.place, fabric
         self.here = site.place.import_into(self)
         mounted = mounted_stores(fleet.spec.mounts, site.stores)
         self._file_systems = {store: store.import_into(self) for store in dict.fromkeys(mounted.values())}
@@ -147,12 +153,12 @@ class NodesStack(cdk.Stack):
 
     def node_subnets(self) -> ec2.SubnetSelection:
         """The subnets of the nodes."""
-        in_zones = self._planned.is_in_service_subnets
+        in_zones = self.planned.is_in_service_subnets
         return ec2.SubnetSelection(subnets=self._place.service_subnets(self) if in_zones else self.here.subnets)
 
     def node_options(self) -> NodeOptions:
         """The options that every construct of a fleet takes."""
-        spec, capacity = self._planned.spec, self._capacity
+        spec, capacity = self.planned.spec, self.capacity
         evidence = spec.evidence_bucket
         return NodeOptions(
             instance_type=spec.instance_type,
@@ -174,7 +180,7 @@ class NodesStack(cdk.Stack):
 
     def training_options(self) -> TrainingOptions:
         """The options of nodes on which people have their own jobs."""
-        spec, fabric = self._planned.spec, self._fabric
+        spec, fabric = self.planned.spec, self._fabric
         return TrainingOptions(
             efa=fabric is not None,
             interface_policy=spec.requested_interfaces,
@@ -187,16 +193,16 @@ class NodesStack(cdk.Stack):
 
     def user_parts(self) -> list[UserDataPart]:
         """The user's own script, to run at first boot."""
-        spec = self._planned.spec
+        spec = self.planned.spec
         if not isinstance(spec, FleetSpec) or spec.user_data is None:
             return []
         return [UserDataPart(content_type="text/x-shellscript", body=read_script(spec.user_data))]
 
     def _root_volume(self) -> RootVolume:
-        volume = self._planned.spec.root_volume
+        volume = self.planned.spec.root_volume
         arn = volume.encryption_key_arn
         return RootVolume(
-            size_gib=self._planned.root_volume_gib,
+            size_gib=self.planned.root_volume_gib,
             **volume.model_dump(exclude_none=True, exclude={"encryption_key_arn", "size_gib"}),
             encryption_key=None if arn is None else kms.Key.from_key_arn(self, "RootVolumeKey", arn),
         )
@@ -209,6 +215,7 @@ class NodesStack(cdk.Stack):
             nodes: What the fleet has; some of it is made at its first use.
             started_by: The resource that starts its nodes.
         """
+        self.nodes = nodes
         if self._fabric is None:  # what a fabric shares is opened in a stack of its own
             for index, store in enumerate(self._file_systems.values()):
                 group = nodes.launch_template.security_groups[0]
@@ -216,7 +223,7 @@ class NodesStack(cdk.Stack):
         if self._buckets is not None:
             self._buckets.grant(self, nodes.role)
             grant_before(nodes.role, started_by())
-        spec = self._planned.spec
+        spec = self.planned.spec
         if spec.alarms.tells and nodes.alarms is not None:
             from aws_cdk import aws_sns as sns  # takes long to load
 

@@ -58,6 +58,11 @@ def queue_stack(cluster: str, queue: str) -> str:
     return f"{cluster}-queue-{queue}"
 
 
+def monitoring_stack(cluster: str) -> str:
+    """Name of the stack with the dashboard and the budget."""
+    return f"{cluster}-monitoring"
+
+
 def software_stack(cluster: str) -> str:
     """Name of the stack that installs software in the cluster of Amazon EKS."""
     return f"{cluster}-software"

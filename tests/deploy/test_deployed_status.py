@@ -18,6 +18,7 @@ from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters_stacks import preflight
 from cdk_gpu_clusters_stacks.report_page import status_html
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
+from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec, MonitoringSpec
 from cdk_gpu_clusters_stacks.status import Fleet, NodeState, Status, read_status, status_text
 from pages import run_by
 
@@ -37,6 +38,7 @@ SEED: dict[str, Any] = {
         }
     ],
 }
+MONITORING = MonitoringSpec(dashboard=True, budget=BudgetSpec(usd_per_month=900_000, emails=("ops@example.org",)))
 CASES = {"ec2": "p5-capacity-block.yaml", "eks": "eks-p4d-mig.yaml", "pcs": "pcs-p4d-mig.yaml"}
 
 
@@ -103,7 +105,8 @@ def deploy(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
     def run(case: str) -> Deployed:
         if case not in made:
-            folder, spec = tmp_path_factory.mktemp(case), load_cluster(EXAMPLES / CASES[case])
+            folder = tmp_path_factory.mktemp(case)
+            spec = load_cluster(EXAMPLES / CASES[case]).model_copy(update={"monitoring": MONITORING})
             emulator = Emulator()
             emulator.start()
             made[case] = Deployed(emulator, spec)
@@ -271,3 +274,23 @@ def test_a_suspended_launch_is_a_problem(deploy: Deploy) -> None:
     assert any("Launch" in one for one in deployed.fleet(FLEET).problems)
     scaling.resume_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
     assert deployed.fleet(FLEET).problems == []
+
+
+# What `monitoring` of the file made.
+
+
+def test_the_deployed_dashboard_names_the_group_of_the_fleet(deploy: Deploy) -> None:
+    deployed = deploy("ec2")
+    outputs = {
+        output["OutputKey"]: output["OutputValue"]
+        for name in ("llama-train-monitoring", "llama-train-fleet-trainers")
+        for output in deployed.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]["Outputs"]
+    }
+    body = deployed.client("cloudwatch").get_dashboard(DashboardName=outputs["DashboardName"])["DashboardBody"]
+    groups = {
+        metric[3]
+        for widget in json.loads(body)["widgets"]
+        for metric in widget["properties"].get("metrics", [])
+        if metric[0] == "AWS/AutoScaling"
+    }
+    assert groups == {outputs["FleetName"]}

@@ -20,6 +20,8 @@ from gpu_clusters_emulator.provisioning import replaces
 TOLD = {
     "AWS::AutoScaling::AutoScalingGroup",
     "AWS::AutoScaling::ScalingPolicy",
+    "AWS::Budgets::Budget",
+    "AWS::CloudWatch::Dashboard",
     "AWS::EC2::CapacityReservation",
     "AWS::EC2::FlowLog",
     "AWS::EC2::LaunchTemplate",

@@ -491,6 +491,41 @@ _SOFTWARE = (
         source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider",
     ),
 )
+_MONITORING = (
+    _TAGS,
+    Row(
+        Resource.DASHBOARD,
+        "AWS::CloudWatch::Dashboard",
+        exists=lambda side: side.cluster.monitoring.dashboard,
+        updated="the dashboard shows what the file has now",
+        added="a dashboard is made",
+        removed="the dashboard goes; metrics stay",
+    ),
+    Row(
+        Resource.BUDGET,
+        "AWS::Budgets::Budget",
+        exists=lambda side: side.cluster.monitoring.budget is not None,
+        updated="the budget changes in place",
+        replaced="another budget is made, and counts the month again from the bill",
+        added="a budget is made",
+        removed="the budget goes, and no one is notified of costs any more",
+    ),
+    Row(
+        Resource.BUDGET_TOPIC,
+        "AWS::SNS::Topic",
+        exists=lambda side: side.cluster.monitoring.notifies_own_topic,
+        added="each address confirms the topic by a link first",
+        removed="the budget no longer notifies by mail",
+    ),
+    Row(
+        Resource.BUDGET_ADDRESSES,
+        "AWS::SNS::Subscription",
+        exists=lambda side: side.cluster.monitoring.notifies_own_topic,
+        updated="addresses come and go; each new one confirms a mail first",
+        added="each address is subscribed, once it has confirmed",
+        removed="addresses are no longer notified",
+    ),
+)
 _CAPACITY = (
     _TAGS,
     Row(
@@ -760,6 +795,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "link": (_LINK,),
     "kubernetes": _KUBERNETES,
     "software": _SOFTWARE,
+    "monitoring": _MONITORING,
     "slurm": _SLURM,
     "queue": _QUEUE,
     "login": _LOGIN,

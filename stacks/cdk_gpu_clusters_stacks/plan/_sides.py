@@ -10,18 +10,20 @@ from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.fleet.compute_node_group import PURCHASE_OPTIONS
 from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.node.settings import gpu_facts
+from cdk_gpu_clusters.observability.panels import DashboardFleet, plan_dashboard
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec._users import users_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec, home_options, homes_service
+from cdk_gpu_clusters_stacks.spec.data import LUSTRE, CheckpointsSpec, LustreSpec, home_options, homes_service
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
-from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
+from ._dashboard import dashboard_fleet
 from ._network import FLEET_SUBNET
 from .model import FleetReport
 
@@ -91,6 +93,7 @@ class Side:
         entries: Names of fleets and stores whose keys the stack depends on.
         fleet: The fleet of the stack; None for other stacks.
         installs: Whether the stack is that of the software.
+        monitors: Whether the stack is that of the dashboard.
     """
 
     cluster: ClusterSpec
@@ -98,6 +101,7 @@ class Side:
     entries: frozenset[str]
     fleet: FleetSide | None = None
     installs: bool = False
+    monitors: bool = False
 
     @cached_property
     def keys(self) -> tuple[ChangingKey, ...]:
@@ -114,6 +118,8 @@ class Side:
             values |= _of_store(self.cluster, self.of)
         if self.installs:
             values |= _of_software(self.cluster)
+        if self.monitors:
+            values |= _of_dashboard(self.cluster)
         return values
 
     def value(self, key: ChangingKey, resource: Resource) -> object:
@@ -129,6 +135,7 @@ def _of_cluster(cluster: ClusterSpec) -> Values:
         ("network", Resource.SLURM_CLUSTER): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
         ("network", Resource.LOGIN_TEMPLATE): _named_subnet(network),
         ("network", Resource.LOGIN_NODES): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
+        ("monitoring.budget.emails", Resource.BUDGET): cluster.monitoring.notifies_own_topic,
         "pcs.slurm_version": None if cluster.pcs.existing else cluster.pcs.slurm_version or DEFAULT_SLURM_VERSION,
         "pcs.queues": bool(cluster.pcs.queues),
         "pcs.users": _users(cluster),
@@ -149,6 +156,18 @@ def _of_software(cluster: ClusterSpec) -> Values:
         "network": place,
         "training": _applied(cluster.model_copy(update={"inference": InferenceSpec()})),
         "inference": _applied(cluster.model_copy(update={"training": TrainingSpec()})),
+    }
+
+
+def _of_dashboard(cluster: ClusterSpec) -> Values:
+    """What the dashboard shows of fleets and file systems."""
+    fleets: dict[object, list[DashboardFleet]] = {"training": [], "inference": []}
+    for view in sorted(planned_fleets(cluster), key=lambda one: one.name):
+        fleets[view.key[0]].append(dashboard_fleet(view, cluster))
+    return {
+        "training": plan_dashboard(fleets["training"]),
+        "inference": plan_dashboard(fleets["inference"]),
+        "data": sorted(name for name, store in cluster.data.items() if isinstance(store, LUSTRE)),
     }
 
 

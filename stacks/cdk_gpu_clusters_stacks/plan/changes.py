@@ -188,7 +188,9 @@ def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:
         entries |= fleet.stores & other.fleets[stack.of].stores
     if stack.kind == "login":
         entries |= {*cluster.spec.pcs.login.mounts.values()} & {*other.spec.pcs.login.mounts.values()}
-    return Side(cluster.spec, stack.of, entries, fleet, installs=stack.kind == "software")
+    return Side(
+        cluster.spec, stack.of, entries, fleet, installs=stack.kind == "software", monitors=stack.kind == "monitoring"
+    )
 
 
 def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:

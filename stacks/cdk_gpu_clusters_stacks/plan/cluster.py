@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.errors import Finding, raise_for
+from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters_stacks.spec._parts import parts_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.check import check_fleets
-from cdk_gpu_clusters_stacks.spec.data import FILE_SYSTEMS, NEW_FILE_SYSTEMS, CheckpointsSpec
+from cdk_gpu_clusters_stacks.spec.data import FILE_SYSTEMS, NEW_FILE_SYSTEMS, CheckpointsSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
@@ -22,6 +23,7 @@ from cdk_gpu_clusters_stacks.stack_names import (
     inference_stack,
     link_stack,
     login_stack,
+    monitoring_stack,
     network_stack,
     queue_stack,
     slurm_stack,
@@ -150,6 +152,8 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
             outlives=False,
             depends_on=(*network, *joined, *stores),
         )
+    if spec.monitoring.has_stack:
+        yield _of_monitoring(spec, views)
 
 
 def _of_fleet(
@@ -209,3 +213,19 @@ def _of_slurm(spec: ClusterSpec, network: tuple[str, ...], cluster: tuple[str, .
 def _checkpoints(fleet: FleetSpec | InferenceFleetSpec) -> list[str]:
     name = fleet.checkpoints if isinstance(fleet, FleetSpec) else None
     return [] if name is None else [name]
+
+
+def _of_monitoring(spec: ClusterSpec, views: list[PlannedFleet]) -> StackPlan:
+    """The dashboard and the budget. Only the dashboard reads names of other stacks."""
+    depends: list[str] = []
+    if spec.monitoring.dashboard:
+        depends += [data_stack(spec.name, name) for name, store in spec.data.items() if isinstance(store, LustreSpec)]
+        for view in views:
+            if isinstance(view.spec.capacity, NewReservation):
+                depends.append(capacity_stack(spec.name, view.name))
+            if view.profile.group is GroupKind.AUTO_SCALING_GROUP:
+                is_serving = isinstance(view.spec, InferenceFleetSpec)
+                depends.append((inference_stack if is_serving else training_stack)(spec.name, view.name))
+    return StackPlan(
+        name=monitoring_stack(spec.name), kind="monitoring", of="", outlives=False, depends_on=tuple(depends)
+    )

@@ -967,7 +967,7 @@ class StackPlan:
 
     Attributes:
         kind: `network`, `data`, `fabric`, `link`, `kubernetes`, `software`, `slurm`, `queue`, `login`, `capacity`,
-            `fleet` or `inference`.
+            `fleet`, `inference` or `monitoring`.
         of: What it is made for: the key of a store, a fabric or a fleet; empty for the network and the cluster of EKS.
             For a link the store.
         outlives: Whether its data stay when the stack is deleted.

@@ -17,6 +17,7 @@ from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ClusterSpec, TrainingSpec
+from .monitoring import BudgetSpec, MonitoringSpec
 from .network import NewNetwork
 from .pcs import LoginNodesSpec, PcsSpec
 
@@ -85,6 +86,8 @@ EXAMPLES = {
     "registry_login": "{arn: arn:aws:secretsmanager:us-east-1:111122223333:secret:registry}",
     "weights": "{s3_uri: s3://my-models/chat}",
     "load_balancer": "{clients: [10.0.0.0/16]}",
+    "monitoring": "{dashboard: true}",
+    "budget": "{usd_per_month: 50000, emails: [finance@example.org]}",
     "eks": '{kubernetes_version: "1.34"}',
     "pcs": '{size: small, slurm_version: "26.05"}',
     "accounting": "{keep_days: 365}",
@@ -176,6 +179,8 @@ def _homes() -> dict[str, list[str]]:
         ("eks", EksSpec),
         ("pcs", PcsSpec),
         ("login", LoginNodesSpec),
+        ("monitoring", MonitoringSpec),
+        ("budget", BudgetSpec),
     ]
     for place, model in places:
         for field in model.model_fields:

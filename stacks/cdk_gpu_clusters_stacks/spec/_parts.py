@@ -19,6 +19,7 @@ from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ORCHESTRATORS, ClusterSpec
+from .monitoring import MonitoringSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
 from .pcs import PcsSpec
 
@@ -66,6 +67,7 @@ class SpecParts:
         eks_is_broken: Whether its section has a fault.
         pcs: The Slurm cluster, as far as the file describes it.
         pcs_is_broken: Whether its section has a fault.
+        monitoring: What shows and bounds the cluster, if its section is valid.
         paths: Directories that stores with a fault link to S3.
     """
 
@@ -80,6 +82,7 @@ class SpecParts:
     eks_is_broken: bool = False
     pcs: PcsSpec | None = None
     pcs_is_broken: bool = False
+    monitoring: MonitoringSpec | None = None
     paths: Mapping[Key, str] = field(default_factory=dict)
 
     @property
@@ -110,6 +113,7 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
         profile=ORCHESTRATORS[spec.orchestrator],
         eks=None if spec.eks == EksSpec() else spec.eks,
         pcs=None if spec.pcs == PcsSpec() else spec.pcs,
+        monitoring=spec.monitoring,
     )
 
 
@@ -130,6 +134,7 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         eks_is_broken="eks" in data and eks is None,
         pcs=None if profile is None else pcs,
         pcs_is_broken="pcs" in data and pcs is None,
+        monitoring=_if_valid(_MONITORING, data.get("monitoring")),
         paths=dict(_linked_paths(data.get("data"))),
     )
 
@@ -169,6 +174,7 @@ def _valid_stores(raw: object) -> Mapping[str, Any] | None:
 
 _STORE: TypeAdapter[Any] = TypeAdapter(StoreSpec)
 _NETWORK: TypeAdapter[Any] = TypeAdapter(NetworkSpec)
+_MONITORING: TypeAdapter[Any] = TypeAdapter(MonitoringSpec)
 _EKS: TypeAdapter[Any] = TypeAdapter(EksSpec)
 _PCS: TypeAdapter[Any] = TypeAdapter(PcsSpec)
 

@@ -95,6 +95,11 @@ class Resource(Enum):
     SCALING_POLICY = auto()
     ACCESS_LOGS = auto()
 
+    DASHBOARD = auto()
+    BUDGET = auto()
+    BUDGET_TOPIC = auto()
+    BUDGET_ADDRESSES = auto()
+
 
 #: The launch template of a fleet under any orchestrator.
 TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE, Resource.PCS_TEMPLATE)

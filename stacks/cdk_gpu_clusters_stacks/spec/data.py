@@ -519,7 +519,8 @@ StoreSpec = Annotated[
 
 
 #: Stores that nodes mount.
-FILE_SYSTEMS = (LustreSpec, ExistingLustreSpec, OpenZfsSpec, ExistingOpenZfsSpec, EfsSpec, ExistingEfsSpec)
+LUSTRE = (LustreSpec, ExistingLustreSpec)
+FILE_SYSTEMS = (*LUSTRE, OpenZfsSpec, ExistingOpenZfsSpec, EfsSpec, ExistingEfsSpec)
 #: File systems that are made here.
 NEW_FILE_SYSTEMS = (LustreSpec, OpenZfsSpec, EfsSpec)
 

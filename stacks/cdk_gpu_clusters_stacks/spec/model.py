@@ -16,6 +16,7 @@ from .data import StoreSpec, has_directory_bucket
 from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
+from .monitoring import MonitoringSpec
 from .network import NetworkSpec
 from .pcs import PcsSpec
 
@@ -92,6 +93,9 @@ class ClusterSpec(SpecModel):
     pcs: Annotated[PcsSpec, NO_CHANGE] = Field(
         default=PcsSpec(), description="The Slurm cluster of AWS PCS. Only with `orchestrator: pcs`."
     )
+    monitoring: Annotated[MonitoringSpec, NO_CHANGE] = Field(
+        default=MonitoringSpec(), description="A dashboard and a budget of the cluster."
+    )
     tags: Annotated[
         Tags,
         updates(
@@ -125,14 +129,14 @@ class ClusterSpec(SpecModel):
         ),
         replaces(Resource.NODE_GROUP, Resource.SYSTEM_NODES, Resource.SLURM_CLUSTER, Resource.FILE_SYSTEM),
     ] = Field(description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`).")
-    data: Annotated[dict[Name, StoreSpec], NO_CHANGE] = Field(
+    data: Annotated[dict[Name, StoreSpec], updates(Resource.DASHBOARD)] = Field(
         default={},
         description="Stores by name: file systems and buckets that outlive every fleet. Each made here is one stack.",
     )
-    training: Annotated[TrainingSpec, updates(Resource.SOFTWARE)] = Field(
+    training: Annotated[TrainingSpec, updates(Resource.SOFTWARE, Resource.DASHBOARD)] = Field(
         default=TrainingSpec(), description="Training fleets. A cluster has a fleet here or in `inference`."
     )
-    inference: Annotated[InferenceSpec, updates(Resource.SOFTWARE)] = Field(
+    inference: Annotated[InferenceSpec, updates(Resource.SOFTWARE, Resource.DASHBOARD)] = Field(
         default=InferenceSpec(),
         description="Inference fleets. No name of a training fleet is theirs, too.",
     )

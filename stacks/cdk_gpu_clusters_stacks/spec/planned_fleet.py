@@ -30,6 +30,7 @@ from cdk_gpu_clusters.fleet.request import (
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
+from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters.rules.mig import MigLayout
@@ -153,6 +154,24 @@ class PlannedFleet(FleetPart):
     def root_volume_gib(self) -> int:
         """Size of the root volume of a node."""
         return self.spec.root_volume.size_gib or self.profile.root_volume_gib
+
+    @property
+    def paid_nodes(self) -> tuple[int, int]:
+        """Least and most nodes that are paid for: all that is reserved is paid, whether the fleet scales or not."""
+        most = self.spec.maximum_nodes
+        return (most if self.plan.terms.kind.is_reserved else self.spec.minimum_nodes), most
+
+    def node_hour(self, region: str) -> Estimate:
+        """What one node costs for an hour."""
+        terms = self.plan.terms
+        return node_hour(
+            self.plan.instance_type,
+            terms.kind,
+            region=region,
+            availability_zone=self.zones[0] if self.zones else None,
+            node_count=self.spec.maximum_nodes,
+            max_price_usd_per_hour=terms.max_price_usd_per_hour,
+        )
 
     @property
     def surge_nodes(self) -> int:

@@ -73,6 +73,11 @@ training:
     helpers: { instance_type: m8g.4xlarge, nodes: 2, mounts: { /fsx: corpus } }
 """
 
+MONITORED = (
+    TRAINING + "monitoring:\n  dashboard: true\n  budget: { usd_per_month: 50000, emails: [finance@example.org] }\n"
+)
+_MAILS, _TOPIC = "emails: [finance@example.org]", "topic_arn: 'arn:aws:sns:us-east-1:111122223333:costs'"
+
 SMALL = """\
 version: 1
 name: lab
@@ -541,6 +546,22 @@ EDITS: dict[str, tuple[str, str, str]] = {
         '    kubernetes_version: "1.34"\n',
         '    kubernetes_version: "1.34"\n    cni_from_node_role: true\n',
     ),
+    "monitoring": (TRAINING, "data:\n", "monitoring: { dashboard: true }\ndata:\n"),
+    "no monitoring any more": (MONITORED, MONITORED.removeprefix(TRAINING), ""),
+    "no dashboard any more": (MONITORED, "  dashboard: true\n", ""),
+    "no budget any more": (MONITORED, MONITORED.rpartition("  budget")[2], ": null\n"),
+    "another budget": (MONITORED, "50000", "60000"),
+    "another address": (MONITORED, "[finance@", "[ops@example.org, finance@"),
+    "a topic for addresses": (MONITORED, _MAILS, _TOPIC),
+    "another threshold": (MONITORED, _MAILS, f"{_MAILS}, actual_percent: [50]"),
+    "the threshold that is there anyway": (MONITORED, _MAILS, f"{_MAILS}, forecast_percent: [100]"),
+    "another type on the dashboard": (MONITORED, "m8g.4xlarge", "m8g.8xlarge"),
+    "a fleet less on the dashboard": (
+        MONITORED,
+        "    second: { instance_type: p5.48xlarge, nodes: 2, capacity: spot }\n",
+        "",
+    ),
+    "another number on the dashboard": (MONITORED, "nodes: 4,", "nodes: 6,"),
     **_EDITS_OF_EKS,
     **EDITS_OF_PCS,
 }

@@ -1,0 +1,37 @@
+"""What the dashboard of a cluster shows of its fleets and file systems, without the names that AWS gives."""
+
+from __future__ import annotations
+
+from cdk_gpu_clusters.catalogue.prices import Price
+from cdk_gpu_clusters.fleet.profile import GroupKind
+from cdk_gpu_clusters.observability.panels import DashboardFleet
+from cdk_gpu_clusters_stacks.spec.data import LUSTRE
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
+
+
+def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
+    """A fleet as the dashboard shows it; its stack knows its path, its group and a reservation made here."""
+    terms, mig = view.plan.terms, view.plan.mig
+    return DashboardFleet(
+        name=view.name,
+        path="",
+        group_name="" if view.profile.group is GroupKind.AUTO_SCALING_GROUP else None,
+        instance_type=view.spec.instance_type,
+        whole_gpus=mig is None or mig.whole_gpus_per_node > 0,
+        mig=mig is not None,
+        efa=view.plan.efa,
+        lustre=any(isinstance(spec.data[name], LUSTRE) for name in view.spec.mounts.values()),
+        reservation_ids=terms.reservation_ids,
+        ends_at=terms.ends_at,
+        prepaid=terms.kind.is_block,
+        price=_exact_price(view, spec.region),
+    )
+
+
+def _exact_price(view: PlannedFleet, region: str) -> Price | None:
+    """The one price of a node; None for a range, a limit of Spot instances, and an unknown price."""
+    hour = view.node_hour(region)
+    if hour.low is None or hour.low != hour.high or hour.is_ceiling or len(hour.prices) != 1:
+        return None
+    return hour.prices[0]

@@ -1,0 +1,111 @@
+"""The stack of `monitoring`: what the dashboard shows under each orchestrator, and the budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.plan import plan_cluster
+from cdk_gpu_clusters_stacks.spec import load_cluster
+
+CLUSTER = """\
+version: 1
+name: lab
+region: us-east-1
+network: { availability_zone: us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }
+data:
+  homes: { openzfs: { storage_capacity_gib: 1024 } }
+  corpus: { lustre: { storage_capacity_gib: 1200, throughput_mb_per_s_per_tib: 125 } }
+  old: { existing_lustre: { file_system_id: fs-0123456789abcdef0, mount_name: abcdefgh, security_group_id: sg-0123456789abcdef0 } }
+training:
+  fleets:
+    split: { instance_type: p4d.24xlarge, nodes: 1, capacity: spot, mig: "3g.20gb,3g.20gb", efa: false, placement: none }
+    reserved: { instance_type: p5.48xlarge, nodes: 2, capacity: { new_reservation: { unlimited: true } }, mounts: { /fsx: corpus } }
+"""
+
+Synthesize = Callable[[str], dict[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def synthesize(app_factory: Any, tmp_path: Path) -> Synthesize:
+    """Synthesize a cluster file; its templates by stack."""
+
+    def run(text: str) -> dict[str, dict[str, Any]]:
+        app, file = app_factory(), tmp_path / "cluster.yaml"
+        file.write_text(text, encoding="utf-8")
+        cluster = load_cluster(file)
+        build_cluster(app, cluster)
+        assembly = app.synth()
+        planned = {stack.name: set(stack.depends_on) for stack in plan_cluster(cluster).stacks}
+        found = {stack.stack_name: {one.id for one in stack.dependencies} for stack in assembly.stacks}
+        assert {
+            name: {one for one in depends if not one.endswith(".assets")} for name, depends in found.items()
+        } == planned
+        return {stack.stack_name: stack.template for stack in assembly.stacks}
+
+    return run
+
+
+def graphs(template: dict[str, Any]) -> dict[str, list[list[Any]]]:
+    """The lines of each graph of the dashboard by its title; what only the deployment knows as the name of its output."""
+    [dashboard] = [one for one in template["Resources"].values() if one["Type"] == "AWS::CloudWatch::Dashboard"]
+    body = dashboard["Properties"]["DashboardBody"]
+    parts = [body] if isinstance(body, str) else body["Fn::Join"][1]
+    text = "".join(one if isinstance(one, str) else ":".join(one["Fn::GetStackOutput"].values()) for one in parts)
+    widgets = [one["properties"] for one in json.loads(text)["widgets"] if one["type"] == "metric"]
+    return {one["title"]: one["metrics"] for one in widgets}
+
+
+@pytest.mark.parametrize("orchestrator", ["ec2", "eks", "pcs"])
+def test_the_dashboard_shows_every_fleet_and_lustre_file_system(orchestrator: str, synthesize: Synthesize) -> None:
+    text = f"{CLUSTER}orchestrator: {orchestrator}\nmonitoring: {{ dashboard: true }}\n"
+    templates = synthesize(text)
+    monitoring = templates["lab-monitoring"]
+    assert {one["Type"] for one in monitoring["Resources"].values()} == {"AWS::CloudWatch::Dashboard"}
+    shown = graphs(monitoring)
+    path = {"ec2": "lab-fleet-reserved/Fleet"}.get(orchestrator, "lab-fleet-reserved/Nodes")
+    assert [line[:4] for line in shown["Unhealthy nodes"]] == [
+        ["GpuCluster", "UnhealthyNodes", "Fleet", path],
+        ["GpuCluster", "UnhealthyNodes", "Fleet", path.replace("reserved", "split")],
+    ]
+    assert path in json.dumps(templates["lab-fleet-reserved"]), "the nodes send their metrics under this name"
+    assert [line[-1]["label"] for line in shown["MIG devices in use"]] == ["split"]
+    assert [line[3] for line in shown["Free storage"]] == ["lab-data-corpus:FileSystemId", "fs-0123456789abcdef0"]
+    assert [line[3] for line in shown["Unused reserved instances"]] == ["lab-capacity-reserved:ReservationId"]
+    groups = [line[3] for line in shown.get("Nodes in service and desired", [])]
+    assert groups == (
+        ["lab-fleet-reserved:FleetName"] * 2 + ["lab-fleet-split:FleetName"] * 2 if orchestrator == "ec2" else []
+    )
+
+
+def test_the_order_of_fleets_in_the_file_does_not_matter(synthesize: Synthesize) -> None:
+    text = f"{CLUSTER}monitoring: {{ dashboard: true }}\n"
+    lines = text.splitlines(keepends=True)
+    first, second = (
+        next(index for index, line in enumerate(lines) if name in line) for name in ("split:", "reserved:")
+    )
+    lines[first], lines[second] = lines[second], lines[first]
+    assert synthesize(text)["lab-monitoring"] == synthesize("".join(lines))["lab-monitoring"]
+
+
+def test_a_budget_alone_needs_no_other_stack(synthesize: Synthesize) -> None:
+    text = f"{CLUSTER}monitoring: {{ budget: {{ usd_per_month: 500, emails: [a@example.org] }} }}\n"
+    resources = synthesize(text)["lab-monitoring"]["Resources"].values()
+    [budget] = [one["Properties"]["Budget"] for one in resources if one["Type"] == "AWS::Budgets::Budget"]
+    assert budget["BudgetLimit"] == {"Amount": 500, "Unit": "USD"}
+    assert budget["CostFilters"] == {"TagKeyValue": ["user:gpu-cluster$lab"]}
+    assert sorted(one["Type"] for one in resources) == [
+        "AWS::Budgets::Budget",
+        "AWS::SNS::Subscription",
+        "AWS::SNS::Topic",
+        "AWS::SNS::TopicPolicy",
+    ]
+
+
+def test_without_the_section_there_is_no_stack(synthesize: Synthesize) -> None:
+    assert "lab-monitoring" not in synthesize(f"{CLUSTER}monitoring: {{ dashboard: false }}\n")

@@ -1,0 +1,89 @@
+"""`monitoring` in a cluster file: what is right, and faults at their line and column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters_stacks.spec import read_cluster
+
+CLUSTER = """\
+version: 1
+name: demo
+region: REGION
+network: { availability_zone: REGIONa }
+training: { fleets: { a: { instance_type: g6.xlarge, nodes: 1 } } }
+monitoring: { %s }
+"""
+TOPIC = "arn:aws:sns:us-east-1:111122223333:costs"
+
+
+def faults(folder: Path, text: str, region: str = "us-east-1") -> str:
+    path = folder / "cluster.yaml"
+    path.write_text((CLUSTER % text).replace("REGION", region), encoding="utf-8")
+    errors = [one for one in read_cluster(path).findings if one.severity.value == "error"]
+    assert all(one.cause and one.fix for one in errors)
+    return ", ".join(f"{one.path.removeprefix(f'{path}:')} {one.id}" for one in errors)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "dashboard: true",
+        "budget: { usd_per_month: 1, emails: [a@example.org] }",
+        f"budget: {{ usd_per_month: 0.5, topic_arn: '{TOPIC}', actual_percent: [], forecast_percent: [90.5] }}",
+        "dashboard: false, budget: null",
+    ],
+)
+def test_what_is_right_has_no_findings(tmp_path: Path, text: str) -> None:
+    assert faults(tmp_path, text) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dashboard: big", "6:26 GPU-SPEC-007"),
+        ("budget: { emails: [a@example.org] }", "6:15 GPU-SPEC-006"),
+        ("budget: { usd_per_month: 0, emails: [a@example.org] }", "6:40 GPU-BUD-001"),
+        ("budget: { usd_per_month: 5 }", "6:15 GPU-BUD-004"),
+        (f"budget: {{ usd_per_month: 5, emails: [a@example.org], topic_arn: '{TOPIC}' }}", "6:43 GPU-BUD-004"),
+        ("budget: { usd_per_month: 5, emails: [a, b@c.org, b@c.org] }", "6:52 GPU-ALM-002, 6:64 GPU-ALM-002"),
+        (
+            "budget: { usd_per_month: 5, emails: [a@b.org], actual_percent: [0, 80, 80], forecast_percent: [2, 2] }",
+            "6:79 GPU-BUD-002, 6:86 GPU-BUD-002, 6:113 GPU-BUD-002",
+        ),
+        (
+            f"budget: {{ usd_per_month: 5, topic_arn: '{TOPIC.replace('us-east-1', 'eu-west-1')}' }}",
+            "6:54 GPU-SPEC-030",
+        ),
+        ("budgets: {}", "6:15 GPU-SPEC-005"),
+    ],
+)
+def test_faults_are_named_where_they_stand(tmp_path: Path, text: str, expected: str) -> None:
+    assert faults(tmp_path, text) == expected
+
+
+def test_a_region_without_budgets_is_named_with_what_works(tmp_path: Path) -> None:
+    text = "budget: { usd_per_month: 5, emails: [a@b.org] }"
+    assert faults(tmp_path, text, "eu-north-1") == "6:15 GPU-BUD-003"
+
+
+@pytest.mark.parametrize(("usd", "warns"), [(587.5, True), (588, False)])
+def test_a_budget_that_the_nodes_exceed_is_a_warning(tmp_path: Path, usd: float, warns: bool) -> None:
+    """A g6.xlarge costs 0.8048 USD an hour on demand, and 587.504 USD for 730 hours."""
+    path = tmp_path / "cluster.yaml"
+    text = CLUSTER % f"budget: {{ usd_per_month: {usd}, emails: [a@b.org] }}"
+    path.write_text(text.replace("REGION", "us-east-1"), encoding="utf-8")
+    assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == ["GPU-BUD-005"] * warns
+
+
+@pytest.mark.parametrize("capacity", ["spot", "{ capacity_block: cr-0123456789abcdef0, ends_at: 2027-01-12T11:30Z }"])
+def test_what_is_paid_before_use_or_at_a_changing_price_is_not_counted(tmp_path: Path, capacity: str) -> None:
+    path = tmp_path / "cluster.yaml"
+    text = CLUSTER.replace("g6.xlarge, nodes: 1", f"p5.48xlarge, nodes: 1, capacity: {capacity}")
+    path.write_text(
+        (text % "budget: { usd_per_month: 1, emails: [a@b.org] }").replace("REGION", "us-east-1"), encoding="utf-8"
+    )
+    assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == []
