@@ -77,11 +77,14 @@ class ScrapedFleet:
         fleet: The fleet, made here or imported, with 200 nodes at most.
         exporters: What its nodes serve, and at which port. By default the watchdog at port 9810, which
             `NodeWatch(metrics_port=9810)` turns on.
+        fleet_path: Label `fleet` of what other exporters serve. By default the path of a fleet that is made here, as
+            its watchdog has it, and the name of an imported one.
     """
 
     name: str
     fleet: IGpuFleet
     exporters: Mapping[Exporter, int] | Sequence[Exporter] = (Exporter.GPUNODE,)
+    fleet_path: str | None = None
 
     @property
     def ports(self) -> dict[Exporter, int]:
@@ -353,7 +356,7 @@ def _targets_of(fleets: Sequence[ScrapedFleet], dns_names: Mapping[str, str]) ->
     found = []
     for one in fleets:
         # What the watchdog serves has this label itself.
-        path = one.fleet.fleet_path if isinstance(one.fleet, GpuFleet) else one.name
+        path = one.fleet_path or (one.fleet.fleet_path if isinstance(one.fleet, GpuFleet) else one.name)
         for exporter, port in one.ports.items():
             labels = {} if exporter is Exporter.GPUNODE else {"fleet": path}
             found += exporter.at(dns_name=dns_names[one.name], port=port, labels=labels)

@@ -11,7 +11,7 @@ import yaml
 
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.observability.prometheus_rules import JOB
-from cdk_gpu_clusters.rules.scrape import ScrapeTarget, check_targets
+from cdk_gpu_clusters.rules.scrape import METRICS_PORT, ScrapeTarget, check_targets
 
 _SLURMCTLD_PORT = 6817
 _SLURMCTLD_PATHS = ("jobs", "nodes", "partitions", "jobs-users-accts", "scheduler")
@@ -35,7 +35,7 @@ class Exporter(Enum):
         RAY: A node of Ray.
     """
 
-    GPUNODE = (JOB, 9810)
+    GPUNODE = (JOB, METRICS_PORT)
     DCGM = ("dcgm", 9400)
     NODE = ("node", 9100)
     SLURMCTLD = ("slurmctld", _SLURMCTLD_PORT)

@@ -43,9 +43,11 @@ SCRAPED_FLEET = define_rule(
     "addresses have 3,200) and RFC 1035, section 2.3.1 (labels)",
 )
 
+#: Port of `/metrics` of the watchdog of nodes, where it is served and none is given.
+METRICS_PORT = 9810
 LEAST_INTERVAL_SECONDS = 30
 _MOST_BYTES = 256 * 1024
-_SUBNETS_RANGE = (2, 5)
+_FEWEST_SUBNETS, MOST_SUBNETS = 2, 5
 #: Nodes whose addresses one record has.
 MOST_NODES = 200
 #: Regions of the catalogue of cfn-lint without `AWS::APS::Scraper`.
@@ -202,7 +204,7 @@ def check_place(zones: Sequence[str | None], *, region: str | None) -> Iterator[
         >>> check_place(["us-east-2a", "us-east-2b"], region="us-east-2")
         []
     """
-    low, high = _SUBNETS_RANGE
+    low, high = _FEWEST_SUBNETS, MOST_SUBNETS
     known = [zone for zone in zones if zone is not None]
     if not low <= len(zones) <= high or (len(known) == len(zones) and len(set(known)) < low):
         yield SCRAPER_SUBNETS.finding(
