@@ -286,7 +286,7 @@ class _Reader:
         self._reading.answers.append({"call": call.name, "about": about, "answer": plain})
 
 
-#: How names of log groups of AWS's own services begin. Nodes do not write to them, and a week of them takes long to read.
+#: How names of log groups of AWS's own services begin. Nodes do not write there, and a week of them takes long to read.
 NOT_OF_NODES = ("/aws/vendedlogs/", "/aws/eks/", "/aws/fsx/")
 #: Kinds of stacks whose log groups nodes write to.
 _WITH_NODES = ("fleet", "inference", "login")
