@@ -42,6 +42,7 @@ NAVIGATION: Sections = {
         "docs/slurm-nodes.md",
         "docs/metrics.md",
         "docs/alerts.md",
+        "docs/prometheus.md",
         "docs/dashboards.md",
         "docs/topology.md",
         "docs/template-rules.md",

@@ -21,6 +21,7 @@ PAGE = ROOT / "docs" / "rules.md"
 AREAS = {
     "ALM": "Alarms of fleets",
     "AMI": "Machine images",
+    "AMP": "Amazon Managed Service for Prometheus",
     "ARG": "Keywords of constructs",
     "BAT": "AWS Batch",
     "BUD": "Budgets",
@@ -53,6 +54,7 @@ AREAS = {
     "PLC": "Placement groups",
     "PRE": "Preflight: what an account needs",
     "RGN": "Regions",
+    "SCR": "Scrapers of metrics",
     "SPEC": "Cluster file",
     "UD": "User data",
     "USR": "Users of the nodes",

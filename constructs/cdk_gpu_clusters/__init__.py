@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
     from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules, prometheus_rules
+    from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
+    from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
+    from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -90,6 +93,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
     from cdk_gpu_clusters.rules.pcs import ClusterSize
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
+    from cdk_gpu_clusters.rules.scrape import ScrapeTarget
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
     from cdk_gpu_clusters.storage.home_store import HomeStore
@@ -127,6 +131,7 @@ else:
         "EksNodeRole": "orchestration.eks.node_role",
         "EndpointAccess": "network.endpoint_access",
         "ExecutionPolicy": "node.lifecycle_scripts",
+        "Exporter": "observability.targets",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
@@ -145,6 +150,7 @@ else:
         "IGpuFleet": "compute.fleet_access",
         "IHomeStore": "storage.home_store_base",
         "ILustreStore": "storage.lustre_store_base",
+        "IMetricsWorkspace": "observability.workspace",
         "IPcsCluster": "orchestration.pcs.cluster_base",
         "InferenceFleet": "inference.inference_fleet",
         "InferenceFleetProps": "inference.inference_fleet",
@@ -160,6 +166,8 @@ else:
         "LustreStore": "storage.lustre_store",
         "LustreVersion": "catalogue.lustre",
         "MetadataMode": "rules.lustre",
+        "MetricsScraper": "observability.scraper",
+        "MetricsWorkspace": "observability.workspace",
         "MigLayout": "rules.mig",
         "MigStrategy": "rules.mig",
         "ModelServer": "inference.model_server",
@@ -199,6 +207,8 @@ else:
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
         "RootVolume": "compute.root_volume",
+        "ScrapeTarget": "rules.scrape",
+        "ScrapedFleet": "observability.scraper",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
         "UpdatePolicy": "compute.auto_scaling_group",
@@ -212,6 +222,7 @@ else:
         "node_health_rights": "node.kubernetes_node",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
+        "scrape_configuration": "observability.targets",
     }
 
     def __getattr__(name: str) -> object:
@@ -256,6 +267,7 @@ __all__ = [
     "EksNodeRole",
     "EndpointAccess",
     "ExecutionPolicy",
+    "Exporter",
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
@@ -274,6 +286,7 @@ __all__ = [
     "IGpuFleet",
     "IHomeStore",
     "ILustreStore",
+    "IMetricsWorkspace",
     "IPcsCluster",
     "InferenceFleet",
     "InferenceFleetProps",
@@ -289,6 +302,8 @@ __all__ = [
     "LustreStore",
     "LustreVersion",
     "MetadataMode",
+    "MetricsScraper",
+    "MetricsWorkspace",
     "MigLayout",
     "MigStrategy",
     "ModelServer",
@@ -328,6 +343,8 @@ __all__ = [
     "RepairAction",
     "RepairOverride",
     "RootVolume",
+    "ScrapeTarget",
+    "ScrapedFleet",
     "ServerSecret",
     "ServerSlots",
     "UpdatePolicy",
@@ -342,4 +359,5 @@ __all__ = [
     "node_health_rights",
     "prometheus_rules",
     "read_users",
+    "scrape_configuration",
 ]

@@ -17,6 +17,7 @@ from cluster_files.inference import EVERYTHING
 from cluster_files.store_edits import CLUSTER
 from everything.eks import define_eks
 from everything.fleets import ENVIRONMENTS, define_training
+from everything.monitoring import define_monitoring
 from everything.node_groups import define_node_groups
 from everything.pcs import define_pcs
 from everything.serving import define_serving
@@ -105,6 +106,7 @@ def stacks() -> dict[str, Define]:
         "stores": define_stores,
         "serving": define_serving,
         "variants": define_variants,
+        "monitoring": define_monitoring,
         "node groups": define_node_groups,
         "eks": define_eks,
         "pcs": define_pcs,

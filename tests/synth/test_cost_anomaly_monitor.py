@@ -75,9 +75,9 @@ def test_its_own_topic_takes_anomalies_of_this_account_before_it_subscribes(site
 @pytest.mark.parametrize(
     ("options", "rule"),
     [
-        ({"least_usd": -1}, "GPU-BUD-009"),
-        ({"least_usd": float("nan")}, "GPU-BUD-009"),
-        ({"least_percent": 1e11}, "GPU-BUD-009"),
+        ({"least_usd": -1}, "GPU-BUD-010"),
+        ({"least_usd": float("nan")}, "GPU-BUD-010"),
+        ({"least_percent": 1e11}, "GPU-BUD-010"),
         ({"emails": []}, "GPU-BUD-004.*monitor notifies no one"),
         ({"emails": ["a"]}, "GPU-ALM-002"),
     ],
@@ -98,5 +98,5 @@ def test_regions_without_monitors_are_those_of_the_registry() -> None:
 
 def test_a_region_without_monitors_is_refused(app_factory: Callable[[], App]) -> None:
     stack = Stack(app_factory(), "Far", env=Environment(account="111122223333", region="mx-central-1"))
-    with pytest.raises(ConfigError, match="GPU-BUD-008"):
+    with pytest.raises(ConfigError, match="GPU-BUD-009"):
         CostAnomalyMonitor(stack, "Anomalies", cluster="lab", emails=["a@example.org"])

@@ -149,6 +149,8 @@ def test_another_orchestrator_gives_valid_templates(
 
     before = {stack: template["Resources"] for stack, template in recorded(name).items()}
     for stack in set(before) & set(templates):
+        if stack.endswith("-monitoring"):  # a dashboard names the groups of nodes
+            continue
         made = readable(templates[stack])["Resources"]
         if not any(one["Type"] in GROUPS.values() for one in before[stack].values()):
             # A closed network gets endpoints of the other service besides.

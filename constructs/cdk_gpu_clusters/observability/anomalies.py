@@ -75,7 +75,7 @@ class CostAnomalyMonitor(ClusterConstruct):
             tag_key: Key of the tag. By default that of clusters from a cluster file.
 
         Raises:
-            ConfigError: GPU-BUD-004, GPU-BUD-008, GPU-BUD-009, GPU-ALM-002.
+            ConfigError: GPU-BUD-004, GPU-BUD-009, GPU-BUD-010, GPU-ALM-002.
         """
         from aws_cdk import aws_ce as ce  # takes long to load
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 from cdk_gpu_clusters.catalogue.regions import partition_of
-from cdk_gpu_clusters.errors import Finding, check, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityTerms
+from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH
 
 BUDGET_AMOUNT = define_rule(
     "GPU-BUD-001",
@@ -46,13 +48,18 @@ BRAKE_PERCENT = define_rule(
     "a brake has a percentage of the budget above 0",
     source="design: at 0 percent it would stop the fleets at once",
 )
-ANOMALY_REGION = define_rule(
+BUDGET_BELOW_NODES = define_rule(
     "GPU-BUD-008",
+    "a budget is above what the nodes that always run cost in a month",
+    source="list prices of the catalogue, 730 hours a month",
+)
+ANOMALY_REGION = define_rule(
+    "GPU-BUD-009",
     "the stack of an anomaly monitor is in a Region in which CloudFormation makes them",
     source="CloudFormation registry schemas by Region (cfn-lint 1.58.0)",
 )
 ANOMALY_IMPACT = define_rule(
-    "GPU-BUD-009",
+    "GPU-BUD-010",
     "an anomaly is notified from 0 to 10,000,000,000 US dollars, and from as many percent",
     source="botocore 1.43, service model of ce, AnomalySubscription: values of ThresholdExpression",
 )
@@ -145,6 +152,30 @@ def check_budget(
             if is_commercial
             else "make the budget in the account that is billed for this one",
             path="region",
+        )
+
+
+@check
+def check_budget_of_nodes(usd_per_month: float, usd_per_hour: Decimal) -> Iterator[Finding]:
+    """Find a budget that the nodes alone exceed, so that it notifies in each month.
+
+    Args:
+        usd_per_month: The budget.
+        usd_per_hour: List price of the nodes that always run, without those that are paid before use.
+
+    Example:
+        >>> [finding.got for finding in check_budget_of_nodes(5_000, Decimal("55.04"))]
+        ['5,000 USD']
+    """
+    least = usd_per_hour * HOURS_PER_MONTH
+    if 0 < usd_per_month < least:
+        yield BUDGET_BELOW_NODES.finding(
+            cause="the nodes that always run cost more at list price",
+            got=f"{usd_per_month:,.0f} USD",
+            allowed=f"{least:,.0f} USD a month for these nodes, and more for the rest",
+            fix="raise the budget, or lower the least number of nodes",
+            path="usd_per_month",
+            severity=Severity.WARNING,
         )
 
 

@@ -13,10 +13,8 @@ from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, control_plane
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
 from cdk_gpu_clusters_stacks.plan.rates import (
     NO_START,
-    fleet_node_hour,
     hours_of_terms,
     login_node_hour,
-    paid_nodes,
     system_node_hour,
 )
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, LustreSpec
@@ -186,8 +184,8 @@ def parts_of(spec: ClusterSpec, plan: ClusterPlan, views: Sequence[PlannedFleet]
 
 
 def _fleet(view: PlannedFleet, region: str) -> Part:
-    rate, terms = fleet_node_hour(view, region), view.plan.terms
-    least, most = paid_nodes(view)
+    rate, terms = view.node_hour(region), view.plan.terms
+    least, most = view.paid_nodes
     return Part(
         name=f"fleet {view.name}",
         purchase=PURCHASES[terms.kind],

@@ -21,7 +21,7 @@ from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.cost import Estimate
 from cdk_gpu_clusters.rules.gres import gpu_type, gres_counts, is_type_of_split_node
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigPlan
-from cdk_gpu_clusters_stacks.plan.rates import fleet_node_hour, paid_nodes, reserved_node_seconds
+from cdk_gpu_clusters_stacks.plan.rates import reserved_node_seconds
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -367,7 +367,7 @@ def _bill(
 
 def _price(view: PlannedFleet, given: Given, region: str) -> tuple[Estimate, Decimal | None, str]:
     """The list price of a node, the price that its bill uses, and why there is none."""
-    rate = fleet_node_hour(view, region)
+    rate = view.node_hour(region)
     if view.name in given.usd_per_node_hour:
         return rate, given.usd_per_node_hour[view.name], ""
     if rate.low is None:
@@ -379,7 +379,7 @@ def _node_seconds(view: PlannedFleet, given: Given, since: datetime, until: date
     """Seconds of nodes that are paid for; None for a fleet that scales, whose nodes only the account knows."""
     if view.name in given.node_seconds:
         return given.node_seconds[view.name]
-    least, most = paid_nodes(view)
+    least, most = view.paid_nodes
     return reserved_node_seconds(view.plan.terms, most, since=since, until=until) if least == most else None
 
 

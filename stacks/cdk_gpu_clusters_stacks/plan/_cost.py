@@ -26,7 +26,7 @@ from .model import (
     SystemNodesPlan,
     UsdRange,
 )
-from .rates import NO_START, fleet_node_hour, hours_of_terms, paid_nodes
+from .rates import NO_START, hours_of_terms
 
 _HOURS_PER_DAY = 24
 
@@ -48,10 +48,10 @@ _NEW_RESERVATION = "from the deployment on, used or not, until the reservation e
 def fleet_cost(view: PlannedFleet, region: str) -> FleetCost:
     """What the instances of a fleet cost."""
     terms = view.plan.terms
-    rate = fleet_node_hour(view, region)
+    rate = view.node_hour(region)
     is_new = isinstance(view.spec.capacity, NewReservation)
     hours, no_run = _run(view, terms)
-    hourly = _times(rate, *paid_nodes(view))
+    hourly = _times(rate, *view.paid_nodes)
     unknown = {"run_hours": no_run} if hours is None else {}
     if hourly is None:
         unknown |= dict.fromkeys(("usd_per_node_hour", "usd_per_hour", "usd_per_day"), rate.reason)

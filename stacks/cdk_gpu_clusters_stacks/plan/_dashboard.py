@@ -9,8 +9,6 @@ from cdk_gpu_clusters_stacks.spec.data import LUSTRE
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
-from .rates import fleet_node_hour
-
 
 def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
     """A fleet as the dashboard shows it; its stack knows its path, its group and a reservation made here."""
@@ -33,7 +31,7 @@ def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
 
 def _exact_price(view: PlannedFleet, region: str) -> Price | None:
     """The one price of a node; None for a range, a limit of Spot instances, and an unknown price."""
-    hour = fleet_node_hour(view, region)
+    hour = view.node_hour(region)
     if hour.low is None or hour.low != hour.high or hour.is_ceiling or len(hour.prices) != 1:
         return None
     return hour.prices[0]

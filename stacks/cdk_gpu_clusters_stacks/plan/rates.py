@@ -1,4 +1,4 @@
-"""What the nodes of a cluster file cost for an hour, and how long reserved ones are paid for. Decided here once."""
+"""What nodes beside the fleets cost for an hour, and how long reserved ones are paid for. Decided here once."""
 
 from __future__ import annotations
 
@@ -9,31 +9,11 @@ from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 #: Why the hours of a block are unknown.
 NO_START = "the block runs already: the file has no starts_at"
 _SECONDS_PER_HOUR = 3600
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-
-
-def fleet_node_hour(view: PlannedFleet, region: str) -> Estimate:
-    """What one node of a fleet costs for an hour."""
-    terms = view.plan.terms
-    return node_hour(
-        view.plan.instance_type,
-        terms.kind,
-        region=region,
-        availability_zone=view.zones[0] if view.zones else None,
-        node_count=view.spec.maximum_nodes,
-        max_price_usd_per_hour=terms.max_price_usd_per_hour,
-    )
-
-
-def paid_nodes(view: PlannedFleet) -> tuple[int, int]:
-    """Least and most nodes that are paid for: all that is reserved is paid, whether the fleet scales or not."""
-    most = view.spec.maximum_nodes
-    return (most if view.plan.terms.kind.is_reserved else view.spec.minimum_nodes), most
 
 
 def system_node_hour(spec: ClusterSpec) -> Estimate:

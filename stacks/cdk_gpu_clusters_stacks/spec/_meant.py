@@ -17,7 +17,7 @@ from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ClusterSpec, TrainingSpec
-from .monitoring import BrakeSpec, BudgetSpec, MonitoringSpec
+from .monitoring import BrakeSpec, BudgetSpec, MetricsSpec, MonitoringSpec
 from .network import NewNetwork
 from .pcs import LoginNodesSpec, PcsSpec
 
@@ -89,6 +89,7 @@ EXAMPLES = {
     "monitoring": "{dashboard: true}",
     "budget": "{usd_per_month: 50000, emails: [finance@example.org]}",
     "brake": "{fleets: [workers]}",
+    "metrics": "{destination: workspace}",
     "eks": '{kubernetes_version: "1.34"}',
     "pcs": '{size: small, slurm_version: "26.05"}',
     "accounting": "{keep_days: 365}",
@@ -183,6 +184,7 @@ def _homes() -> dict[str, list[str]]:
         ("monitoring", MonitoringSpec),
         ("budget", BudgetSpec),
         ("brake", BrakeSpec),
+        ("metrics", MetricsSpec),
     ]
     for place, model in places:
         for field in model.model_fields:
