@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 
-from cdk_gpu_clusters import Exporter, GpuFleet, MetricsScraper, MetricsWorkspace, NodeWatch, ScrapedFleet
+from cdk_gpu_clusters import AlarmTopic, Exporter, GpuFleet, MetricsScraper, MetricsWorkspace, NodeWatch, ScrapedFleet
 
 
 def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:
@@ -21,6 +21,7 @@ def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> c
     )
     workspace = MetricsWorkspace(stack, "Metrics")
     workspace.add_rules("Rules")
+    workspace.add_alert_topic(AlarmTopic(stack, "Operators", emails=["operators@example.org"]).topic)
     fleet = GpuFleet(
         stack,
         "Trainers",
