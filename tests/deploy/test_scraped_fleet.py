@@ -11,7 +11,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
-from cdk_gpu_clusters import ClusterNetwork, GpuFleet, MetricsScraper, NodeWatch, ScrapedFleet
+from cdk_gpu_clusters import ClusterNetwork, ClusterSize, GpuFleet, MetricsScraper, NodeWatch, PcsCluster, ScrapedFleet
 from cdk_gpu_clusters.testing import InProcessEmulator
 
 ZONES = ["us-east-1a", "us-east-1b"]
@@ -80,3 +80,23 @@ def test_the_record_follows_the_nodes_in_service(account: InProcessEmulator, tem
     assert history["denied"] == []
     runs = [one for one in history["executions"] if "name" in str(one["input"])]
     assert {one["status"] for one in runs} == {"SUCCEEDED"}
+
+
+def test_the_record_of_a_controller_has_its_address(app_factory: Any) -> None:
+    stack = cdk.Stack(app_factory(), "Slurm")
+    network = ClusterNetwork(stack, "Network", availability_zone=ZONES[0], control_availability_zones=ZONES)
+    subnets = ec2.SubnetSelection(subnets=network.load_balancer_subnets)
+    cluster = PcsCluster(
+        stack, "Cluster", vpc=network.vpc, subnet=network.fleet_subnet, size=ClusterSize.SMALL, metrics=True
+    )
+    scraped = {"trainers": cluster}
+    name = "lab.metrics.internal"
+    MetricsScraper(stack, "Scraper", vpc=network.vpc, vpc_subnets=subnets, zone_name=name, slurm_clusters=scraped)
+    with InProcessEmulator() as account:
+        account.deploy(dict(Template.from_stack(stack).to_json()))
+        account.move_clock(datetime.fromisoformat(account.now) + timedelta(minutes=20))
+        client = account.client("pcs")
+        (found,) = client.list_clusters()["clusters"]
+        endpoints = client.get_cluster(clusterIdentifier=found["id"])["cluster"]["endpoints"]
+        assert record(account) == {one["privateIpAddress"] for one in endpoints if one["type"] == "SLURMCTLD"}
+        assert account.history()["denied"] == []
