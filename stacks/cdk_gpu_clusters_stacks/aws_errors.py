@@ -124,5 +124,7 @@ def aws_error(error: Exception) -> AwsError:
         or (code == "ValidationError" and "does not exist" in message)
         or (code == "AuthFailure" and message.startswith("Not authorized for"))  # an image that is not shared
     )
+    if code == "LimitExceededException" and "too many calls" in message:  # of Cost Explorer
+        return AwsError(trouble=Trouble.THROTTLED, code=code, message=message)
     trouble = Trouble.ABSENT if absent else _TROUBLES.get(code, Trouble.OTHER)
     return AwsError(trouble=trouble, code=code, message=message)

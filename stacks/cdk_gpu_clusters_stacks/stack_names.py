@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def network_stack(cluster: str) -> str:
     """Name of the stack with the network."""
@@ -38,6 +40,21 @@ def inference_stack(cluster: str, fleet: str) -> str:
     return f"{cluster}-inference-{fleet}"
 
 
+def fleet_path(stack: str, kind: str, *, in_auto_scaling_group: bool) -> str:
+    """Name of a fleet in the metrics of its nodes: the path of its construct.
+
+    Args:
+        stack: The stack of the fleet.
+        kind: Kind of the stack: `fleet`, `inference` or `login`.
+        in_auto_scaling_group: Whether its nodes are an Auto Scaling group of the stack, as on plain EC2.
+    """
+    if kind == "login":
+        return f"{stack}/Login"
+    if not in_auto_scaling_group:
+        return f"{stack}/Nodes"
+    return f"{stack}/Service/Fleet" if kind == "inference" else f"{stack}/Fleet"
+
+
 def eks_stack(cluster: str) -> str:
     """Name of the stack with the cluster of Amazon EKS."""
     return f"{cluster}-eks"
@@ -66,3 +83,16 @@ def monitoring_stack(cluster: str) -> str:
 def software_stack(cluster: str) -> str:
     """Name of the stack that installs software in the cluster of Amazon EKS."""
     return f"{cluster}-software"
+
+
+def is_stack_of(cluster: str, name: str) -> bool:
+    """Whether a stack has a name that the file of a cluster gives to one of its stacks.
+
+    Example:
+        >>> is_stack_of("llama", "llama-fleet-trainers"), is_stack_of("llama", "llama-train-network")
+        (True, False)
+    """
+    return name.startswith(f"{cluster}-") and _NAME.fullmatch(name[len(cluster) + 1 :]) is not None
+
+
+_NAME = re.compile("network|eks|slurm|login|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+")

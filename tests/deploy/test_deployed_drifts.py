@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ PAGE = "p5-capacity-block.yaml"
 CHANGED_ON_PAGE = (
     "an EFA interface is missing",
     "launches are suspended",
+    "a node has lost a GPU",
     "the fabric's egress to itself is gone",
 )
 
@@ -68,8 +70,8 @@ class Deployed:
 
     def __init__(self, emulator: Emulator, spec: ClusterSpec) -> None:
         self._emulator, self._spec = emulator, spec
-        self.account = Account(lambda service: self.client(service, spec.region), emulator.resources)
         self._clients: dict[str, Any] = {}
+        self.account = Account(lambda service: self.client(service, spec.region), emulator.resources, lambda: self.now)
         self.seen: list[tuple[str, str, str]] = []
 
     def client(self, service: str, region: str) -> Any:
@@ -86,9 +88,13 @@ class Deployed:
             )
         return self._clients[service]
 
+    @property
+    def now(self) -> datetime:
+        return datetime.fromisoformat(self._emulator.now)
+
     def examine(self, *, judged: bool = True) -> Diagnosis:
         with preflight.Account(self.client, region=self._spec.region) as account:
-            return doctor.examine(self._spec, account, rules=None if judged else ())
+            return doctor.examine(self._spec, account, rules=None if judged else (), now=self.now)
 
 
 Deploy = Callable[[str], Deployed]
@@ -112,7 +118,9 @@ def deploy(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             emulators.append(emulator)
             emulator.seed(SEED)
             deploy_cluster(emulator, spec, folder, app_factory)
+            emulator.make_nodes_ready()
             made[case] = Deployed(emulator, spec)
+            made[case].account.report_all()
         return made[case]
 
     yield run
@@ -127,6 +135,7 @@ def test_an_untouched_cluster_is_as_planned(deploy: Deploy, case: str) -> None:
     assert found.drifts == []
     assert (found.faults, found.unread, found.absent, found.unknown) == ([], [], [], [])
     assert found.compared >= 15
+    assert found.nodes == {"ec2": 16 + 4 + 4 + 1, "eks": 2, "pcs": 2 + 1}[case]
 
 
 CHANGES = [(case, one) for case, (_, _, changes) in CASES.items() for one in changes]
@@ -137,6 +146,7 @@ CHANGES = [(case, one) for case, (_, _, changes) in CASES.items() for one in cha
 def test_each_change_by_hand_is_found_once(deploy: Deploy, case: str, change: HandMade) -> None:
     deployed = deploy(case)
     change.make(deployed.account)
+    deployed.account.report_all()
 
     # Every drift so far is judged again: only where a rule is expected.
     found = deployed.examine(judged=bool(change.rule))

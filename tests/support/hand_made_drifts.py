@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, NamedTuple
 
 Json = dict[str, Any]
@@ -12,8 +14,12 @@ Json = dict[str, Any]
 class Account:
     """The calls of an account in the words of the changes below."""
 
-    def __init__(self, client: Callable[[str], Any], resources: Callable[[], list[Json]]) -> None:
-        self.client, self._resources = client, resources
+    def __init__(
+        self, client: Callable[[str], Any], resources: Callable[[], list[Json]], now: Callable[[], datetime]
+    ) -> None:
+        self.client, self._resources, self._now = client, resources, now
+        self._reported: list[str] = []
+        self._changed: dict[str, Json] = {}
 
     def resource(self, kind: str, stack: str = "", logical_id: str = "") -> Json:
         """The first resource of a type, whose stack and logical id have these parts."""
@@ -92,6 +98,69 @@ class Account:
         rows = client.get_cluster(**named)["cluster"]["slurmConfiguration"]["slurmCustomSettings"]
         client.update_cluster(**named, slurmConfiguration={"slurmCustomSettings": change(rows)})
 
+    # What nodes report.
+
+    def nodes(self, stack: str) -> list[str]:
+        """The instances of the group of a stack."""
+        own = [one for one in self._resources() if stack in one["stack"]]
+        by_type = {one["type"]: one["physical_id"] for one in own}
+        if group := by_type.get("AWS::PCS::ComputeNodeGroup"):
+            tag = {"Name": "tag:aws:pcs:compute-node-group-id", "Values": [group.rpartition("/")[2]]}
+            rows = self.client("ec2").describe_instances(Filters=[tag])["Reservations"]
+            return sorted(one["InstanceId"] for row in rows for one in row["Instances"])
+        name = by_type.get(_GROUP)
+        if name is None:
+            described = self.client("eks").describe_nodegroup(**self.node_group(stack))["nodegroup"]
+            name = described["resources"]["autoScalingGroups"][0]["name"]
+        found = self.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])
+        return sorted(one["InstanceId"] for one in found["AutoScalingGroups"][0]["Instances"])
+
+    def report(self, stack: str, *instances: str, **changes: Any) -> None:
+        """Facts of nodes of a stack, as gpunode writes them: healthy ones with changes; None leaves a fact out."""
+        healthy = {**_ALWAYS, "software": self.software(stack), **_FACTS[stack]}
+        facts = {name: value for name, value in {**healthy, **changes}.items() if value is not None}
+        group = next(
+            one["physical_id"]
+            for one in self._resources()
+            if one["type"] == "AWS::Logs::LogGroup"
+            and stack in one["stack"]
+            and "StateMachine" not in one["logical_id"]
+        )
+        rows = self.client("ec2").describe_instances(InstanceIds=list(instances))["Reservations"]
+        logs = self.client("logs")
+        for one in (one for row in rows for one in row["Instances"]):
+            instance = one["InstanceId"]
+            where = {"logGroupName": group, "logStreamName": f"{instance}/{one['PrivateIpAddress']}"}
+            if instance not in self._reported:
+                logs.create_log_stream(**where)
+            self._reported.append(instance)
+            moment = int(self._now().timestamp() * 1000) - 60_000 + len(self._reported)
+            record = {"stage": "facts", "state": "ok", "instance_id": instance, "facts": facts}
+            logs.put_log_events(**where, logEvents=[{"timestamp": moment, "message": json.dumps(record)}])
+
+    def software(self, stack: str) -> str:
+        """First digits of the digest of the software in the user data of a stack."""
+        template = self.id("AWS::EC2::LaunchTemplate", stack)
+        (version,) = self.client("ec2").describe_launch_template_versions(LaunchTemplateId=template, Versions=["1"])[
+            "LaunchTemplateVersions"
+        ]
+        text = base64.b64decode(version["LaunchTemplateData"]["UserData"]).decode()
+        return text.partition("GPU_SOFTWARE_SHA256=")[2][:12]
+
+    def report_all(self) -> None:
+        """Healthy facts of all nodes that have reported nothing so far."""
+        for stack in _FACTS:
+            if any(stack in one["stack"] for one in self._resources()):
+                new = [one for one in self.nodes(stack) if one not in self._reported]
+                if new:
+                    self.report(stack, *new)
+
+    def report_first(self, stack: str, **changes: Any) -> None:
+        """Other facts of one node, beside those that were changed before."""
+        known = self._changed.setdefault(stack, {})
+        known.update(changes)
+        self.report(stack, self.nodes(stack)[0], **known)
+
     def update_nodes(self, stack: str, **changes: Any) -> None:
         self.client("pcs").update_compute_node_group(**self.pcs("ComputeNodeGroup", stack), **changes)
 
@@ -120,6 +189,34 @@ _LUSTRE = "AWS::FSx::FileSystem"
 _RESERVATION = "Custom::EC2CapacityReservation"
 _TRAINERS, _CPU, _VISION = "fleet-trainers", "fleet-preprocessing", "fleet-vision"
 _OTHER_SUBNET = "subnet-00000001"
+_SLICES = "inference-slices"
+_QUEUE, _LOGIN = "fleet-slices", "slices-login"
+# What healthy nodes of the fleets report. EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads", and EC2
+# instance types, "Accelerated computing": network cards and GPUs of P4d and P5. NVIDIA MIG User Guide: 7 x 1g.5gb.
+_ALWAYS: Json = {"efa_devices": 0, "huge_pages": 0, "clock_synchronized": True}
+_P4D: Json = {"accelerators": 8, "driver": "570.133.20", "mig_devices": {}, "huge_pages": 5128}
+_SPLIT: Json = {**_P4D, "mig_devices": {"1g.5gb": 8 * 7}}
+_FACTS: dict[str, Json] = {
+    _TRAINERS: {**_P4D, "efa_devices": 32, "lustre_over_efa": True},
+    _CPU: {},
+    _VISION: {**_P4D, "efa_devices": 4},
+    "fleet-split": _SPLIT,
+    _SLICES: {**_SPLIT, "efa_devices": 4},
+    _QUEUE: _SPLIT,
+    _LOGIN: {},
+}
+
+
+def _fact(name: str, stack: str, prop: str, **changes: Any) -> HandMade:
+    return HandMade(name, lambda a: a.report_first(stack, **changes), "AWS::EC2::Instance", prop)
+
+
+_NODES_OF_SLICES: tuple[tuple[str, str, Json], ...] = (
+    ("a node lost its MIG layout", "MigDevices", {"mig_devices": {}}),
+    ("a node has another driver", "Driver", {"driver": "535.230.02"}),
+    ("a clock is off", "ClockSynchronized", {"clock_synchronized": False}),
+    ("a node runs older software", "Software", {"software": "0" * 12}),
+)
 
 
 def _other_mig(data: Json) -> None:
@@ -142,6 +239,15 @@ def _root(data: Json) -> Json:
 
 
 ON_EC2: tuple[HandMade, ...] = (
+    # Facts of nodes.
+    _fact("a node has lost an EFA device", _TRAINERS, "EfaDevices", efa_devices=31),
+    _fact("a node has lost a GPU", _TRAINERS, "Accelerators", accelerators=7),
+    _fact("a node's Lustre takes TCP", _TRAINERS, "LustreOverEfa", lustre_over_efa=False),
+    _fact("a node has fewer huge pages", _TRAINERS, "HugePages", huge_pages=0),
+    _fact("a node has another driver", _TRAINERS, "Driver", driver="535.230.02"),
+    _fact("a clock is off", _CPU, "ClockSynchronized", clock_synchronized=False),
+    _fact("a node runs older software", _CPU, "Software", software="0" * 12),
+    _fact("a node lost a MIG device", "fleet-split", "MigDevices", mig_devices={"1g.5gb": 55}),
     # Versions of launch templates that the group uses.
     _version(
         "an EFA interface is missing",
@@ -396,9 +502,9 @@ ON_EC2: tuple[HandMade, ...] = (
 
 
 _NODES, _CLUSTER = "AWS::EKS::Nodegroup", "AWS::EKS::Cluster"
-_SLICES = "inference-slices"
 
 ON_EKS: tuple[HandMade, ...] = (
+    *(_fact(name, _SLICES, prop, **changes) for name, prop, changes in _NODES_OF_SLICES),
     HandMade(
         "a larger bound", lambda a: a.configure(_SLICES, scalingConfig={"maxSize": 5}), _NODES, "ScalingConfig.MaxSize"
     ),
@@ -489,6 +595,7 @@ _PCS_NODES = "AWS::PCS::ComputeNodeGroup"
 _POOL = "fleet-slices"
 
 ON_PCS: tuple[HandMade, ...] = (
+    *(_fact(name, _QUEUE, prop, **changes) for name, prop, changes in _NODES_OF_SLICES),
     HandMade(
         "fewer nodes",
         lambda a: a.update_nodes("login", scalingConfiguration={"minInstanceCount": 0, "maxInstanceCount": 1}),

@@ -1,7 +1,8 @@
 """What still bills of clusters that have no stacks any more: read-only.
 
-A resource is an orphan if it carries the tag of a cluster, and no stack in the Region carries that tag, or is named
-after the cluster and has no tag. Each kind is asked of its own service, whose answer has no resources that are deleted.
+A resource is an orphan if it carries the tag of a cluster, and the cluster has no stack in the Region: none that
+carries the tag, none without it whose name is one that a cluster file gives, and none that made a resource with the
+tag. Each kind is asked of its own service, whose answer has no resources that are deleted.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from typing import Any, Protocol
 
 from cdk_gpu_clusters_stacks.preflight.call import FILE_SYSTEMS, RESERVATIONS, STACKS, VOLUMES, Call, define_call
 from cdk_gpu_clusters_stacks.preflight.cluster import CLUSTER_TAG
+from cdk_gpu_clusters_stacks.stack_names import is_stack_of
 
 EFS_FILE_SYSTEMS = define_call("efs", "describe_file_systems", "elasticfilesystem:DescribeFileSystems")
 SNAPSHOTS = define_call("ec2", "describe_snapshots", page_size=500)
 #: Load balancers do not carry their tags in the answer of their own service.
 TAGGED = define_call("resourcegroupstaggingapi", "get_resources", "tag:GetResources")
 
+#: CloudFormation user guide, "Resource tags": it puts this tag on what it makes.
+_STACK_ID = "aws:cloudformation:stack-id"
 _TAG_KEY = {"Name": "tag-key", "Values": [CLUSTER_TAG]}
 
 
@@ -30,12 +34,14 @@ class Orphan:
         name: Its id, or its ARN.
         cluster: The cluster that its tag names.
         size: Such as `512 GiB`; empty if its answer has none.
+        stack_id: The stack that made it, by the tag of CloudFormation; empty if it has none.
     """
 
     kind: str
     name: str
     cluster: str
     size: str
+    stack_id: str = ""
 
 
 class Ask(Protocol):
@@ -68,10 +74,16 @@ class _Kind:
         """The resources with the tag, whether they are orphans or not."""
         key, unit = self.size
         for one in answer.get(self.items, ()):
-            cluster = _cluster_of(one.get(self.tags, ()))
-            if cluster:
+            tags = {tag.get("Key"): tag.get("Value", "") for tag in one.get(self.tags, ())}
+            if cluster := tags.get(CLUSTER_TAG, ""):
                 size = f"{one[key]:,} {unit}" if key in one else ""
-                yield Orphan(kind=self.kind, name=one[self.name], cluster=cluster, size=size)
+                yield Orphan(
+                    kind=self.kind,
+                    name=one.get(self.name, "?"),
+                    cluster=cluster,
+                    size=size,
+                    stack_id=tags.get(_STACK_ID, ""),
+                )
 
 
 _KINDS = (
@@ -139,7 +151,9 @@ def read_orphans(ask: Ask) -> list[Orphan] | None:
     if "Stacks" not in stacks:
         return None
     found = [one for kind in _KINDS for one in kind.read(ask(kind.call, **kind.parameters))]
-    living = {name for name in {one.cluster for one in found} if _has_stack(name, stacks["Stacks"])}
+    by_id = {one.get("StackId") for one in stacks["Stacks"]}
+    living = {one.cluster for one in found if one.stack_id in by_id}
+    living |= {name for name in {one.cluster for one in found} if _has_stack(name, stacks["Stacks"])}
     return sorted(
         (one for one in found if one.cluster not in living), key=lambda one: (one.cluster, one.kind, one.name)
     )
@@ -148,11 +162,7 @@ def read_orphans(ask: Ask) -> list[Orphan] | None:
 def _has_stack(cluster: str, stacks: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a stack is of a cluster: by its tag; by its name if it was deployed without tags."""
     for stack in stacks:
-        tagged = _cluster_of(stack.get("Tags", ()))
-        if tagged == cluster or (not tagged and stack["StackName"].startswith(f"{cluster}-")):
+        tagged = next((tag["Value"] for tag in stack.get("Tags", ()) if tag["Key"] == CLUSTER_TAG), "")
+        if tagged == cluster or (not tagged and is_stack_of(cluster, stack["StackName"])):
             return True
     return False
-
-
-def _cluster_of(tags: Iterable[Mapping[str, str]]) -> str:
-    return next((tag["Value"] for tag in tags if tag["Key"] == CLUSTER_TAG), "")

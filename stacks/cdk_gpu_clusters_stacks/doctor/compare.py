@@ -34,6 +34,10 @@ _DEFAULTS: Mapping[tuple[str, str], Any] = {
     ("MetadataOptions", "HttpProtocolIpv6"): "disabled",
     ("MetadataOptions", "InstanceMetadataTags"): "disabled",
     ("MetadataOptions", "State"): None,
+    # EKS Auto Mode: clusters on which it was never on answer without these (aws-controllers-k8s/community#2619).
+    ("ComputeConfig", "Enabled"): False,
+    ("BlockStorage", "Enabled"): False,
+    ("ElasticLoadBalancing", "Enabled"): False,
     ("Accounting", "DefaultPurgeTimeInDays"): -1,
     ("Accounting", "Mode"): "NONE",
     ("Networking", "NetworkType"): "IPV4",

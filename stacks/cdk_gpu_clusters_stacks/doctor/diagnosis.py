@@ -17,9 +17,9 @@ class Drift:
     Attributes:
         about: The key of the cluster file that it is about.
         stack: Name of the stack.
-        logical_id: Logical id of the resource.
+        logical_id: Logical id of the resource; of the group for a fact of its nodes.
         type: Its CloudFormation type.
-        physical_id: Its physical id.
+        physical_id: Its physical id; of nodes, the ids of all with this value.
         path: The property; empty for the resource itself.
         planned: Value of the plan; None if it has none.
         live: Live value; None if there is none.
@@ -59,6 +59,7 @@ class Diagnosis:
         unread: What could not be read.
         absent: Stacks that are not deployed.
         compared: How many resources were compared.
+        nodes: How many nodes were compared.
         unknown: Properties that could not be compared, since only CloudFormation knows their planned value.
     """
 
@@ -70,6 +71,7 @@ class Diagnosis:
     unread: list[Unread] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     compared: int = 0
+    nodes: int = 0
     unknown: list[str] = field(default_factory=list)
 
     @property

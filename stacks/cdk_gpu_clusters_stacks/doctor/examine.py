@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from cdk_gpu_clusters_stacks.preflight.account import Account
@@ -15,6 +16,7 @@ from .diagnosis import Diagnosis, Drift
 from .judge import judge_drifts
 from .live import Live, read_live
 from .mapping import BY_TYPE, DIRECTIONS, RULE_TYPES, SECURITY_GROUP, Json, rule_properties, traffic_of
+from .nodes import INSTANCE, node_differences
 from .planned import UNKNOWN, Resolver, Stack, Unknown
 from .sizes import size_differences
 
@@ -22,18 +24,21 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.rule import TemplateRule
 
 
-def examine(spec: ClusterSpec, account: Account, *, rules: Sequence[TemplateRule] | None = None) -> Diagnosis:
+def examine(
+    spec: ClusterSpec, account: Account, *, rules: Sequence[TemplateRule] | None = None, now: datetime | None = None
+) -> Diagnosis:
     """Compare an account with the stacks that a cluster file made there; nothing is changed.
 
     Args:
         spec: The cluster file.
         account: The account.
         rules: The template rules; all of them by default.
+        now: The time; the present one by default.
 
     Raises:
         Unusable: If the credentials cannot be used.
     """
-    live = read_live(spec, account)
+    live = read_live(spec, account, now=now or datetime.now(UTC))
     found = Diagnosis(
         cluster=spec.name, region=spec.region, account=live.account, unread=live.unread, absent=live.absent
     )
@@ -41,6 +46,7 @@ def examine(spec: ClusterSpec, account: Account, *, rules: Sequence[TemplateRule
     examiner.compare_resources()
     examiner.compare_versions()
     examiner.compare_rules()
+    examiner.compare_nodes()
     judge_drifts(live, found, rules, region=spec.region)
     return found
 
@@ -118,6 +124,13 @@ class _Examiner:
     def _differs(self, stack: Stack, logical_id: str, content: Json) -> bool:
         given = stack.template["Resources"].get(logical_id, {}).get("Properties") or {}
         return any(differences(self._planned(stack, logical_id, given, content), content, strict=True))
+
+    def compare_nodes(self) -> None:
+        """Facts of the nodes in service."""
+        for nodes in self._live.nodes:
+            self._found.nodes += len(nodes.facts)
+            for instances, difference in node_differences(nodes):
+                self._add(nodes.stack, nodes.logical_id, difference, nodes=instances)
 
     # Security groups: a rule of the plan is inside its group, or a resource of its own in any stack.
 
@@ -200,8 +213,8 @@ class _Examiner:
                     return stack, logical_id
         return None
 
-    def _add(self, stack: Stack, logical_id: str, difference: Difference | None = None) -> None:
-        kind = stack.template["Resources"][logical_id]["Type"]
+    def _add(self, stack: Stack, logical_id: str, difference: Difference | None = None, *, nodes: str = "") -> None:
+        kind = INSTANCE if nodes else stack.template["Resources"][logical_id]["Type"]
         path = difference.path if difference else ()
         breaks, fix = consequence_of(kind, path, gone=difference is None)
         drift = Drift(
@@ -209,7 +222,7 @@ class _Examiner:
             stack=stack.name,
             logical_id=logical_id,
             type=kind,
-            physical_id=stack.physical_ids[logical_id],
+            physical_id=nodes or stack.physical_ids[logical_id],
             path=path,
             planned=difference and difference.planned,
             live=difference and difference.live,

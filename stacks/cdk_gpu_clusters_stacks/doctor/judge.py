@@ -11,6 +11,7 @@ from .compare import ITEM_KEYS, key_of, text_of
 from .diagnosis import Diagnosis, Drift
 from .live import Live
 from .mapping import DIRECTIONS, RULE_TYPES, SECURITY_GROUP, SUSPENDED, Json, traffic_of
+from .nodes import INSTANCE
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.rule import TemplateRule
@@ -69,7 +70,7 @@ def _broken(
 
 def _with_drift(template: Json, drift: Drift) -> Json | None:
     """A template in which a property has its live value; None if there is no place for it."""
-    if drift.path and drift.path[0] in (SUSPENDED, "Instances", "LatestVersionNumber"):
+    if drift.type == INSTANCE or (drift.path and drift.path[0] in (SUSPENDED, "Instances", "LatestVersionNumber")):
         return None
     changed = copy.deepcopy(dict(template))
     if drift.is_gone:

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from cdk_gpu_clusters_stacks.failures.calls import STACK_RESOURCES
+from cdk_gpu_clusters_stacks.failures.calls import LOG_EVENTS, STACK_RESOURCES
 from cdk_gpu_clusters_stacks.preflight.account import Account, Answer
 from cdk_gpu_clusters_stacks.preflight.call import (
     CALLER,
+    INSTANCES,
     SECURITY_GROUP_RULES,
     STACKS,
     Absent,
     Call,
-    NoAnswer,
     define_call,
 )
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
-from cdk_gpu_clusters_stacks.preflight.unread import Unread
+from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
-from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, RULE_TYPES, SECURITY_GROUP, TEMPLATES, Json, described
+from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, RULE_TYPES, SECURITY_GROUP, TEMPLATES, Json, Kind, described
+from .nodes import NodePlan, NodeReader, Nodes, plan_of
 from .planned import Resolver, Stack, Unknown
 
 TEMPLATE = define_call("cloudformation", "get_template")
-_ALWAYS = (CALLER, STACKS, TEMPLATE, STACK_RESOURCES, SECURITY_GROUP_RULES, HOOKS)
-#: What an answer in an unknown form raises while it is read.
-_ODD_ANSWER = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+_ALWAYS = (CALLER, STACKS, TEMPLATE, STACK_RESOURCES, SECURITY_GROUP_RULES, HOOKS, INSTANCES, LOG_EVENTS)
 
 _GROUP, _LAUNCH_TEMPLATE = "AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"
 #: Types with a launch template, and the members that name it and its version.
@@ -63,6 +63,7 @@ class Live:
         latest: Content of the latest version of launch templates, where it is not the one in use.
         old_nodes: Contents of the versions that nodes run, by the Auto Scaling group, each with its nodes.
         rules: Described rules by security group.
+        nodes: Nodes in service and their facts, by group.
         unread: What could not be read.
     """
 
@@ -74,11 +75,17 @@ class Live:
     latest: dict[tuple[str, str], tuple[str, Json]] = field(default_factory=dict)
     old_nodes: list[tuple[tuple[str, str], str, str, Json, int]] = field(default_factory=list)
     rules: dict[str, list[Json]] = field(default_factory=dict)
+    nodes: list[Nodes] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 
 
-def read_live(spec: ClusterSpec, account: Account) -> Live:
+def read_live(spec: ClusterSpec, account: Account, *, now: datetime) -> Live:
     """Read the stacks of a cluster file, and every resource in them that is compared.
+
+    Args:
+        spec: The cluster file.
+        account: The account.
+        now: The time.
 
     Raises:
         Unusable: If the credentials cannot be used.
@@ -91,6 +98,7 @@ def read_live(spec: ClusterSpec, account: Account) -> Live:
     reader.read_resources()
     reader.read_launch_templates()
     reader.read_rules()
+    reader.read_nodes(now)
     return live
 
 
@@ -99,24 +107,21 @@ class _Reader:
 
     def __init__(self, cluster: Cluster, account: Account, live: Live) -> None:
         self._cluster, self._account, self._live = cluster, account, live
+        self._missed = Missed(unread=live.unread, absent=live.absent)
 
     def read_stacks(self) -> None:
         calls = (STACKS, TEMPLATE, STACK_RESOURCES)
         asked = [
-            (stack, [self._account.start(call, StackName=stack.name) for call in calls])
+            (stack, [(call, self._account.start(call, StackName=stack.name)) for call in calls])
             for stack in self._cluster.plan.stacks
         ]
         for planned, futures in asked:
             name, about = planned.name, self._cluster.about(planned.kind, planned.of)
-            try:
-                answers = [future.result() for future in futures]
-                self._live.stacks[name] = _stack(name, about, *answers)
-            except Absent:
-                self._live.absent.append(name)
-            except NoAnswer as none:
-                self._miss("cloudformation", about, none)
-            except _ODD_ANSWER as fault:
-                self._miss_odd("cloudformation", about, fault)
+            taken = [self._missed.take(call, about, future, absent=name) for call, future in futures]
+            answers = [answer for answer in taken if answer is not None]
+            with self._missed.reading(STACKS, about):
+                if len(answers) == len(calls):
+                    self._live.stacks[name] = _stack(name, about, *answers)
 
     def read_resources(self) -> None:
         waiting = [
@@ -127,54 +132,60 @@ class _Reader:
             and (physical_id := stack.physical_ids[logical_id])
         ]
         for stack, logical_id, kind, future in waiting:
-            key = (stack.name, logical_id)
-            with self._reading(kind.call, stack.about, key):
-                document = described(kind, future.result())
-                self._live.resources[key] = None if document is None else kind.properties(document)
-                if document is not None:
-                    self._live.documents[key] = document
-                    if kind.type == "AWS::EKS::Cluster":
-                        group = document.get("resourcesVpcConfig", {}).get("clusterSecurityGroupId")
-                        stack.attributes |= {(logical_id, "ClusterSecurityGroupId"): group} if group else {}
-                    if kind.type == _GROUP:
-                        self._add_hooks(key, stack.physical_ids[logical_id])
+            self._read(kind, (stack.name, logical_id), future)
 
-    def _add_hooks(self, key: tuple[str, str], group: str) -> None:
+    def _read(self, kind: Kind, key: tuple[str, str], future: Future[Answer]) -> None:
+        """Keep a described resource, or that it is gone; without an answer nothing is known of it."""
+        stack = self._live.stacks[key[0]]
+        if isinstance(future.exception(), Absent):
+            self._live.resources[key] = None
+            return
+        answer = self._missed.take(kind.call, stack.about, future)
+        if answer is None:
+            return
+        with self._missed.reading(kind.call, stack.about):
+            document = described(kind, answer)
+            properties = None if document is None else kind.properties(document)
+            if document is not None and kind.type == "AWS::EKS::Cluster":
+                group = document.get("resourcesVpcConfig", {}).get("clusterSecurityGroupId")
+                stack.attributes |= {(key[1], "ClusterSecurityGroupId"): group} if group else {}
+            if properties is not None and kind.type == _GROUP:
+                properties |= self._hooks(stack, stack.physical_ids[key[1]])
+            self._live.resources[key] = properties
+            if document is not None:
+                self._live.documents[key] = document
+
+    def _hooks(self, stack: Stack, group: str) -> dict[str, Any]:
         """The lifecycle hooks of a group, as its property has them."""
-        answer = self._ask(HOOKS, self._live.stacks[key[0]].about, AutoScalingGroupName=group)
-        properties = self._live.resources[key]
-        if answer is not None and isinstance(properties, dict):
-            properties["LifecycleHookSpecificationList"] = [
-                {name: hook[name] for name in HOOK_MEMBERS if name in hook} for hook in answer["LifecycleHooks"]
-            ]
+        answer = self._ask(HOOKS, stack.about, AutoScalingGroupName=group)
+        if answer is None:
+            return {}
+        hooks = [{name: hook[name] for name in HOOK_MEMBERS if name in hook} for hook in answer["LifecycleHooks"]]
+        return {"LifecycleHookSpecificationList": hooks}
 
     def read_launch_templates(self) -> None:
         """The version of each launch template that is in use, the latest one, and those that nodes still run."""
-        users = dict(self._users())
+        users = {template: (key, version) for key, template, version in self._users()}
         for stack in self._live.stacks.values():
             for logical_id, _ in stack.resources(_LAUNCH_TEMPLATE):
                 template, key = stack.physical_ids[logical_id], (stack.name, logical_id)
                 user, used = users.get(template, (None, "$Latest"))
-                self._read_template(key, template, used)
+                asked = self._account.start(TEMPLATES, LaunchTemplateId=template, Versions=[used])
+                self._read(BY_TYPE[_LAUNCH_TEMPLATE], key, asked)
                 if user is not None and self._live.resources.get(key):
                     self._read_other_versions(key, template, used, user)
 
-    def _users(self) -> Iterator[tuple[str, tuple[tuple[str, str], str]]]:
+    def _users(self) -> Iterator[tuple[tuple[str, str], str, str]]:
+        """The resources with a launch template, its id, and the version."""
         for key, document in self._live.documents.items():
             kind = self._live.stacks[key[0]].template["Resources"][key[1]]["Type"]
             if kind in _USERS:
                 member, name, version = _USERS[kind]
-                named = document.get(member) or {}
+                # A group on a block and on its own reservations has it there (DescribeAutoScalingGroups).
+                mixed = (document.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+                named = document.get(member) or mixed.get("LaunchTemplateSpecification") or {}
                 if named.get(name):
-                    yield named[name], (key, str(named.get(version) or "$Default"))
-
-    def _read_template(self, key: tuple[str, str], template: str, version: str) -> None:
-        kind = BY_TYPE[_LAUNCH_TEMPLATE]
-        with self._reading(TEMPLATES, self._live.stacks[key[0]].about, key):
-            answer = self._account.ask(TEMPLATES, LaunchTemplateId=template, Versions=[version])
-            document = described(kind, answer)
-            self._live.resources[key] = None if document is None else kind.properties(document)
-            self._live.documents[key] = document or {}
+                    yield key, named[name], str(named.get(version) or "$Default")
 
     def _read_other_versions(self, key: tuple[str, str], template: str, used: str, user: tuple[str, str]) -> None:
         about = self._live.stacks[key[0]].about
@@ -210,50 +221,39 @@ class _Reader:
                     if answer is not None:
                         self._live.rules[group] = list(answer.get("SecurityGroupRules", ()))
 
-    def _ask(self, call: Call, about: str, **parameters: Any) -> Answer | None:
-        future: Future[Answer] = self._account.start(call, **parameters)
+    def read_nodes(self, now: datetime) -> None:
+        """The nodes of each group whose launch template is one of its stack, with their facts."""
+        live, reader = self._live, NodeReader(self._account, self._missed, now=now)
+        for key, launch_template, _ in self._users():
+            stack = live.stacks[key[0]]
+            for logical_id, resource in stack.resources(_LAUNCH_TEMPLATE):
+                plan = self._plan(stack, resource) if stack.physical_ids[logical_id] == launch_template else None
+                if plan is not None:
+                    others = frozenset(self._other_versions(key, logical_id, plan))
+                    nodes = Nodes(stack=stack, logical_id=key[1], plan=plan, other_versions=others)
+                    reader.read(nodes, stack.template["Resources"][key[1]]["Type"], live.documents[key])
+                    live.nodes.append(nodes)
+
+    def _plan(self, stack: Stack, launch_template: Json) -> NodePlan | None:
+        """What a launch template has of its nodes; None if it is unknown, or not of this library."""
+        resolver = Resolver(stack, self._live.stacks, region=self._account.region, account=self._live.account)
+        data = (launch_template.get("Properties") or {}).get("LaunchTemplateData") or {}
         try:
-            return future.result()
-        except Absent:
-            return None
-        except NoAnswer as none:
-            self._miss(call.name, about, none)
-            return None
+            return plan_of(str(resolver.value(data.get("UserData", ""))))
+        except Unknown:
+            return None  # listed with what cannot be compared
 
-    def _reading(self, call: Call, about: str, key: tuple[str, str]) -> _Reading:
-        return _Reading(self, call, about, key)
+    def _other_versions(self, group: tuple[str, str], template: str, plan: NodePlan) -> Iterator[str]:
+        """Versions of a launch template, of those that nodes of a group run, with other settings than the plan has."""
+        live, key = self._live, (group[0], template)
+        run = [(number, content) for user, _, number, content, _ in live.old_nodes if user == group]
+        used = str(live.documents.get(key, {}).get("VersionNumber", ""))
+        for number, content in [(used, live.resources.get(key)), *run]:
+            if content and plan_of(str(content["LaunchTemplateData"].get("UserData", ""))) != plan:
+                yield number
 
-    def _miss(self, call: str, about: str, none: NoAnswer) -> None:
-        name = none.permission or call
-        missed = Unread(call=name, about=about, cause=none.cause, fix=none.fix, permission=none.permission)
-        if missed not in self._live.unread:
-            self._live.unread.append(missed)
-
-    def _miss_odd(self, call: str, about: str, fault: Exception) -> None:
-        cause = f"AWS answered in a form that is unknown here ({type(fault).__name__}: {fault})"
-        self._live.unread.append(Unread(call=call, about=about, cause=cause))
-
-
-class _Reading:
-    """What happens to a resource whose call has no answer: gone, or among what is unread."""
-
-    def __init__(self, reader: _Reader, call: Call, about: str, key: tuple[str, str]) -> None:
-        self._reader, self._call, self._about, self._key = reader, call, about, key
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if isinstance(error, Absent):
-            self._reader._live.resources[self._key] = None
-        elif isinstance(error, NoAnswer):
-            self._reader._miss(self._call.name, self._about, error)
-        elif isinstance(error, _ODD_ANSWER):
-            self._reader._live.resources.pop(self._key, None)
-            self._reader._miss_odd(self._call.name, self._about, error)
-        else:
-            return False
-        return True
+    def _ask(self, call: Call, about: str, **parameters: Any) -> Answer | None:
+        return self._missed.take(call, about, self._account.start(call, **parameters))
 
 
 def _stack(name: str, about: str, stacks: Answer, template: Answer, resources: Answer) -> Stack:

@@ -20,7 +20,7 @@ def format_diagnosis(found: Diagnosis) -> Iterator[str]:
     account = f"account {found.account}" if found.account else "an unknown account"
     number = len(found.drifts)
     counted = "1 drift" if number == 1 else f"{number or 'no'} drifts"
-    yield f"{found.cluster} in {found.region}, {account}: {counted}, {found.compared} resources compared"
+    yield f"{found.cluster} in {found.region}, {account}: {counted}, {_compared(found)} compared"
     by_subject: dict[str, list[Drift]] = {}
     for drift in found.drifts:
         by_subject.setdefault(drift.about, []).append(drift)
@@ -34,8 +34,13 @@ def format_diagnosis(found: Diagnosis) -> Iterator[str]:
     yield from format_unread(found.unread, found.absent)
 
 
+def _compared(found: Diagnosis) -> str:
+    nodes = f" and {found.nodes} {'node' if found.nodes == 1 else 'nodes'}" if found.nodes else ""
+    return f"{found.compared} resources{nodes}"
+
+
 def _lines(drift: Drift) -> Iterator[str]:
-    yield f"  {drift.type} {drift.physical_id}"
+    yield f"  {drift.type} {_shortened(drift.physical_id)}"
     if drift.is_gone:
         yield "    does not exist"
     else:
@@ -52,6 +57,10 @@ def shown(value: Any, drift: Drift) -> str:
         return "nothing"
     value = _plain(value, drift)
     text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return _shortened(text)
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
@@ -77,6 +86,7 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
         "region": found.region,
         "account": found.account,
         "compared": found.compared,
+        "nodes": found.nodes,
         "drifts": [
             {
                 "about": one.about,

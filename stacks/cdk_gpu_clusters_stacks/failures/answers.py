@@ -195,12 +195,16 @@ def parsed(text: str) -> Any:
 
 
 def _errors_within(event: object) -> Iterator[tuple[str, str]]:
-    """Code and message of an event, and of each error that an instant fleet answered with."""
+    """Code and message of an event, and of each error that an instant fleet answered with.
+
+    CloudTrail writes an `errorSet` as `{"item": ...}`, with one error or with several. Who tries
+    a launch with DryRun leaves the error `DryRunOperation`: it would have succeeded (EC2 API reference, error codes).
+    """
     if isinstance(event, Mapping):
         code = _text(event, "errorCode")
-        if code:
+        if code and not code.endswith("DryRunOperation"):
             yield code, _text(event, "errorMessage")
-        for key in ("responseElements", "CreateFleetResponse", "errorSet", "errors"):
+        for key in ("responseElements", "CreateFleetResponse", "errorSet", "item", "errors"):
             yield from _errors_within(event.get(key))
     elif isinstance(event, list):
         for one in event:

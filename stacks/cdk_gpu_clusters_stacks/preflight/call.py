@@ -173,6 +173,8 @@ def no_answer(call: Call, error: Exception, *, region: str) -> NoAnswer | Unusab
         return Unusable(f"the credentials have expired ({code}); {_SIGN_IN}")
     if call.service == "sts" and trouble is Trouble.UNKNOWN_CREDENTIALS:
         return Unusable(f"AWS does not know the credentials ({code}: {message}); {_SIGN_IN}")
+    if "not enabled for cost explorer" in message:  # beside a code that means a missing permission
+        return NoAnswer(message, fix="enable Cost Explorer in Billing, or let the payer account give access to it")
     if trouble is Trouble.DENIED:
         return _denied(call, message)
     if trouble is Trouble.NO_ENDPOINT:

@@ -113,6 +113,24 @@ def test_a_cluster_whose_name_begins_another_one_does_not_hide_it(look: Any) -> 
     assert "cr-llama" in {one.name for one in live.orphans}
 
 
+def test_a_longer_name_without_tags_does_not_hide_a_cluster(look: Any) -> None:
+    stacks = {"Stacks": [stack("llama-train-network"), stack("plain-fleet-a")]}
+    live = look(FakeAws({**ANSWERS, "cloudformation.describe_stacks": stacks}))
+    assert "cr-llama" in {one.name for one in live.orphans}
+
+
+def test_an_own_app_whose_stacks_have_no_tags_is_living(look: Any) -> None:
+    """As with the feature flag `@aws-cdk/core:explicitStackTags`: CDK tags resources, not stacks."""
+    arn = f"arn:aws:cloudformation:us-west-2:{ACCOUNT}:stack/Training/0123"
+    made_by = {"Key": "aws:cloudformation:stack-id", "Value": arn}
+    volumes = [{"VolumeId": "vol-own", "Size": 1, "Tags": [*tags("lost"), made_by]}]
+    stacks = [*STACKS, {**stack("Training"), "StackId": arn}]
+    answers = {"cloudformation.describe_stacks": {"Stacks": stacks}, "ec2.describe_volumes": {"Volumes": volumes}}
+    assert {one.cluster for one in look(FakeAws({**ANSWERS, **answers})).orphans} == {"gone"}
+    gone = {"cloudformation.describe_stacks": {"Stacks": STACKS}}
+    assert "vol-own" in {one.name for one in look(FakeAws({**ANSWERS, **answers, **gone})).orphans}
+
+
 def test_the_reservations_of_all_clusters_are_asked_for_and_only_active_ones(look: Any) -> None:
     aws = FakeAws(ANSWERS)
     look(aws)

@@ -68,6 +68,9 @@ def test_a_stated_default_is_no_difference(above: str, name: str, value: Any) ->
 def test_each_default_is_that_of_the_service_model(above: str, name: str, value: Any) -> None:
     service, shape = {
         "Accounting": ("pcs", "Accounting"),
+        "BlockStorage": ("eks", "BlockStorage"),
+        "ComputeConfig": ("eks", "ComputeConfigResponse"),
+        "ElasticLoadBalancing": ("eks", "ElasticLoadBalancing"),
         "MetadataOptions": ("ec2", "LaunchTemplateInstanceMetadataOptionsRequest"),
         "NetworkInterfaces": ("ec2", "LaunchTemplateInstanceNetworkInterfaceSpecificationRequest"),
         "Networking": ("pcs", "Networking"),
@@ -77,7 +80,7 @@ def test_each_default_is_that_of_the_service_model(above: str, name: str, value:
     assert isinstance(model, StructureShape)
     members = {f"{key[:1].upper()}{key[1:]}": one for key, one in model.members.items()}
     words = re.sub("<[^>]+>", "", members[name].documentation)
-    assert re.search(rf"[Dd]efault[^.]*[ :]{value}\b|specify {value} or omit", words), words
+    assert re.search(rf"[Dd]efault[^.]*[ :]{value}\b|specify {value} or omit|^Indicates if .* is enabled", words), words
 
 
 # Sizes.

@@ -12,6 +12,7 @@ from botocore import xform_name
 from cdk_gpu_clusters_stacks.doctor import mapping
 from cdk_gpu_clusters_stacks.doctor.consequences import consequences
 from cdk_gpu_clusters_stacks.doctor.mapping import HOOK_MEMBERS, KINDS, RULE_MEMBERS, SUSPENDED, Kind, Member
+from cdk_gpu_clusters_stacks.doctor.nodes import FACTS_OF_NODES, INSTANCE
 from cdk_gpu_clusters_stacks.preflight.call import SECURITY_GROUP_RULES, Call
 from gpu_clusters_emulator.schemas import resource_schema
 
@@ -110,12 +111,14 @@ def test_rules_of_security_groups_and_hooks_have_their_members() -> None:
 def test_every_type_has_a_consequence_and_every_consequence_a_property() -> None:
     own = {"LatestVersionNumber", "Instances", *STATES}
     rules = {f"AWS::EC2::SecurityGroup{end}" for end in ("", "Ingress", "Egress")}
-    assert {row.type for row in consequences()} == {kind.type for kind in KINDS} | rules
+    facts = {one.property for one in FACTS_OF_NODES}
+    assert {row.type for row in consequences()} == {kind.type for kind in KINDS} | rules | {INSTANCE}
+    assert {row.path for row in consequences() if row.type == INSTANCE} == {"", *facts}
     assert len({(row.type, row.path) for row in consequences()}) == len(consequences())
     for row in consequences():
         assert row.breaks
         assert row.source
-        if row.path and row.path not in own:
+        if row.path and row.path not in own and row.type != INSTANCE:
             path = row.path.replace("NetworkInterfaces.", "NetworkInterfaces.*.")
             schema_path(row.type, path)
 

@@ -248,7 +248,7 @@ def test_the_policy_has_every_call_and_nothing_of_other_services() -> None:
     for text, service in ((ON_EKS, "eks"), (ON_PCS, "pcs")):
         actions = policy_to_examine(spec_of(text))["Statement"][0]["Action"]
         assert any(one.startswith(f"{service}:") for one in actions)
-        assert all(one.split(":")[1].startswith(("Describe", "Get", "List")) for one in actions)
+        assert all(one.split(":")[1].startswith(("Describe", "Filter", "Get", "List")) for one in actions)
 
 
 # The command.

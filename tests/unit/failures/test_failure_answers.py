@@ -192,16 +192,25 @@ def test_errors_of_fleets_are_failures() -> None:
     assert [one.text for one in messages_of({"HistoryRecords": history})] == ["launchFailed: none"]
 
 
-def test_errors_in_cloudtrail_are_failures_also_those_of_an_instant_fleet() -> None:
+@pytest.mark.parametrize("one_or_many", [dict, list])
+def test_errors_in_cloudtrail_are_failures_also_those_of_an_instant_fleet(one_or_many: type) -> None:
+    """As CloudTrail writes XML: `item` is one error, or a list of them."""
     failed = {"errorCode": "Client.UnauthorizedOperation", "errorMessage": "You are not authorized"}
-    instant = {
-        "responseElements": {
-            "CreateFleetResponse": {"errorSet": [{"errorCode": "VcpuLimitExceeded", "errorMessage": "too many"}] * 2}
-        }
+    tried = {
+        "errorCode": "Client.DryRunOperation",
+        "errorMessage": "Request would have succeeded, but DryRun flag is set.",
     }
+    error = {"errorCode": "VcpuLimitExceeded", "errorMessage": "too many"}
+    errors = {"item": error if one_or_many is dict else [error, error]}
+    instant = {"responseElements": {"CreateFleetResponse": {"errorSet": errors}}}
     events = [
         {"EventName": name, "Username": "me", "EventTime": 1764673200.0, "CloudTrailEvent": json.dumps(event)}
-        for name, event in (("RunInstances", failed), ("CreateFleet", instant), ("RunInstances", {}))
+        for name, event in (
+            ("RunInstances", failed),
+            ("CreateFleet", instant),
+            ("RunInstances", tried),
+            ("RunInstances", {}),
+        )
     ]
     found = messages_of({"Events": events})
     assert [one.text for one in found] == [

@@ -83,7 +83,7 @@ def test_a_budget_that_the_nodes_exceed_is_a_warning(tmp_path: Path, usd: float,
     path = tmp_path / "cluster.yaml"
     text = CLUSTER % f"budget: {{ usd_per_month: {usd}, emails: [a@b.org] }}"
     path.write_text(text.replace("REGION", "us-east-1"), encoding="utf-8")
-    assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == ["GPU-BUD-005"] * warns
+    assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == ["GPU-BUD-008"] * warns
 
 
 @pytest.mark.parametrize("capacity", ["spot", "{ capacity_block: cr-0123456789abcdef0, ends_at: 2027-01-12T11:30Z }"])

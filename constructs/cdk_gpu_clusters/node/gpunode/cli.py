@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from . import jobs, nvml, paths
@@ -19,6 +19,7 @@ from .cores import keep_off_job_cores
 from .cuda import add_cuda
 from .drain import watch_for_end
 from .events import Events
+from .facts import record_facts
 from .fleet_jobs.command import add_job
 from .lustre import add_lustre_efa
 from .metrics.collect import measure
@@ -143,7 +144,8 @@ def _ship(given: argparse.Namespace) -> int:
         nvml.enable()
     while True:
         if given.measure:
-            _measure(node)
+            _tried(measure, node)
+            _tried(record_facts, node)
         status = _ship_records(node)
         # A process that ends while it uses the driver would be killed in the middle of a call. Its timer starts no
         # second one, so it goes on in its place.
@@ -151,9 +153,9 @@ def _ship(given: argparse.Namespace) -> int:
             return status
 
 
-def _measure(node: Node) -> None:
+def _tried(step: Callable[[Node], object], node: Node) -> None:
     try:
-        measure(node)
+        step(node)
     except Exception as fault:  # noqa: BLE001 - what cannot be measured must not keep the rest from being sent
         sys.stderr.write(f"not measured: {type(fault).__name__}: {fault}\n")
 

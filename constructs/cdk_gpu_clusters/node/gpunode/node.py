@@ -44,9 +44,14 @@ class Settings:
 
 
 def read_settings() -> Settings:
-    """Read the settings like a shell. Lines that a shell could not read are left out."""
+    """Read the settings of this node."""
+    return settings_of(paths.read_text(paths.settings_file()))
+
+
+def settings_of(text: str) -> Settings:
+    """Read settings like a shell. Lines that a shell could not read are left out."""
     values = {}
-    for line in paths.read_text(paths.settings_file()).splitlines():
+    for line in text.splitlines():
         try:
             words = shlex.split(line, comments=True)
         except ValueError:

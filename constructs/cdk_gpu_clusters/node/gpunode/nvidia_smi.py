@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -150,9 +151,18 @@ def details(display: str = "") -> Details:
     return Details(gpus, outcome)
 
 
-def mig_device_count() -> int | None:
-    """MIG devices that `nvidia-smi -L` lists; None if it lists no GPU."""
+_MIG_DEVICE = re.compile(r"^\s+MIG (\S+)", re.MULTILINE)
+
+
+def mig_profiles() -> dict[str, int] | None:
+    """How many MIG devices of each profile `nvidia-smi -L` lists; None if it lists no GPU."""
     outcome = call("-L", timeout_seconds=_TIMEOUT_SECONDS)
     if not outcome.ok or not re.search(r"^GPU [0-9]+: .*\(UUID: ", outcome.output, re.MULTILINE):
         return None
-    return len(re.findall(r"^\s+MIG ", outcome.output, re.MULTILINE))
+    return dict(Counter(_MIG_DEVICE.findall(outcome.output)))
+
+
+def mig_device_count() -> int | None:
+    """MIG devices that `nvidia-smi -L` lists; None if it lists no GPU."""
+    found = mig_profiles()
+    return None if found is None else sum(found.values())

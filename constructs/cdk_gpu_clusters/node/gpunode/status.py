@@ -15,6 +15,7 @@ from . import jobs, nvidia_smi, paths
 from .checks.check import Severity
 from .command import run
 from .containers import container_words
+from .facts import FACTS, last_facts
 from .health import assess, late_seconds, symptoms_of
 from .node import Metadata, Settings, read_settings
 from .quoting import one_line
@@ -82,6 +83,7 @@ def collect() -> dict[str, Any]:
         "jobs": _try(_jobs, []),
         "gpus": _try(lambda: _gpus(settings, symptoms_of(known)), []),
         "last_shipped": _shipped(),
+        FACTS: _try(last_facts, {}),
         "containers": container_words(settings) if settings.text("orchestrator") in ("pcs", "slurm") else "",
     }
 

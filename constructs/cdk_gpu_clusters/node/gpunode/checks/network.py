@@ -67,14 +67,24 @@ _MOUNT_SECONDS = 30
 
 def check_lustre(_: Node) -> list[Result]:
     """Check that every mount of `/etc/gpu-cluster/mounts` is mounted, answers in time, and uses EFA if requested."""
-    mounts = _listed("mounts")
-    over_efa = [words[0] for words in mounts if words[-1] == "efa"]
-    return [*(_mount_state(words[0]) for words in mounts), *([_lustre_transport()] if over_efa else [])]
+    transport = [_lustre_transport()] if _mounts_over_efa() else []
+    return [*(_mount_state(words[0]) for words in _listed("mounts")), *transport]
+
+
+def lustre_is_over_efa() -> bool | None:
+    """Whether Lustre's data use EFA; None if no mount requests it, or it is undetermined."""
+    if not _mounts_over_efa() or not interfaces():
+        return None
+    return {Severity.OK: True, Severity.MONITOR: False}.get(_lustre_transport().severity)
 
 
 def check_nfs(_: Node) -> list[Result]:
     """Check that every mount of `/etc/gpu-cluster/nfs-mounts` is mounted from its source, and answers in time."""
     return [_nfs_state(words[0], words[1]) for words in _listed("nfs-mounts")]
+
+
+def _mounts_over_efa() -> list[str]:
+    return [words[0] for words in _listed("mounts") if words[-1] == "efa"]
 
 
 def _listed(name: str) -> list[list[str]]:
