@@ -177,6 +177,14 @@ def test_an_existing_zone_is_used_and_none_is_made(site: Site) -> None:
         MetricsScraper(site.stack, "B", vpc=site.vpc, zone=zone, zone_name="a.b", targets=CONTROLLER)
 
 
+def test_the_zone_is_private(site: Site) -> None:
+    """CloudFormation makes a zone with VPCs private."""
+    fleets = [ScrapedFleet(name="trainers", fleet=imported_fleet(site))]
+    MetricsScraper(site.stack, "Scraper", vpc=site.vpc, fleets=fleets)
+    [vpc] = only(site.resources(), "AWS::Route53::HostedZone")["VPCs"]
+    assert vpc["VPCId"] == site.vpc.vpc_id
+
+
 def test_the_zone_has_a_name_of_its_own(site: Site) -> None:
     fleets = [ScrapedFleet(name="trainers", fleet=imported_fleet(site))]
     made = MetricsScraper(site.stack, "My Scraper", vpc=site.vpc, fleets=fleets)
