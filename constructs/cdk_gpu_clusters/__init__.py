@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
+    from cdk_gpu_clusters.observability.alert_manager import alert_manager_configuration
     from cdk_gpu_clusters.observability.anomalies import CostAnomalyMonitor
     from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
@@ -220,6 +221,7 @@ else:
         "cluster_settings": "node.slurm_settings",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
+        "alert_manager_configuration": "observability.alert_manager",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
         "scrape_configuration": "observability.targets",
@@ -353,6 +355,7 @@ __all__ = [
     "UserList",
     "WatchMode",
     "__version__",
+    "alert_manager_configuration",
     "checkpoint_environment",
     "cluster_settings",
     "kubectl_part",

@@ -153,7 +153,7 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
             depends_on=(*network, *joined, *stores),
         )
     if spec.monitoring.has_stack:
-        yield _of_monitoring(spec, views, network)
+        yield _of_monitoring(spec, views, network, joined if ORCHESTRATORS[spec.orchestrator].joins_slurm else ())
 
 
 def _of_fleet(
@@ -215,12 +215,14 @@ def _checkpoints(fleet: FleetSpec | InferenceFleetSpec) -> list[str]:
     return [] if name is None else [name]
 
 
-def _of_monitoring(spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...]) -> StackPlan:
+def _of_monitoring(
+    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], slurm: tuple[str, ...]
+) -> StackPlan:
     """The dashboard, the budget and the collector of metrics. A budget reads other stacks for its brake only."""
     shows, scrapes = spec.monitoring.dashboard, spec.monitoring.metrics is not None
     brake = spec.monitoring.brake
     braked = () if brake is None else brake.fleets
-    depends = [*network] if scrapes else []
+    depends = [*network, *slurm] if scrapes else []
     if shows:
         depends += [data_stack(spec.name, name) for name, store in spec.data.items() if isinstance(store, LustreSpec)]
     for view in views:
