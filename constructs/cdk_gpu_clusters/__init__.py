@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
     from cdk_gpu_clusters.observability.alert_manager import alert_manager_configuration
+    from cdk_gpu_clusters.observability.anomalies import CostAnomalyMonitor
+    from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
@@ -115,6 +117,7 @@ else:
         "ClusterSize": "rules.pcs",
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
+        "CostAnomalyMonitor": "observability.anomalies",
         "DashboardFileSystem": "observability.panels",
         "DashboardFleet": "observability.panels",
         "DataRepositoryEvent": "rules.data_repository",
@@ -133,6 +136,7 @@ else:
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
+        "FleetBrake": "observability.brake",
         "FleetProps": "compute.fleet_props",
         "GpuClusterRules": "template_rules.plugin",
         "GpuFleet": "compute.fleet",
@@ -250,6 +254,7 @@ __all__ = [
     "ClusterSize",
     "ColdFileRelease",
     "ConfigError",
+    "CostAnomalyMonitor",
     "DashboardFileSystem",
     "DashboardFleet",
     "DataRepositoryEvent",
@@ -268,6 +273,7 @@ __all__ = [
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
+    "FleetBrake",
     "FleetProps",
     "GpuClusterRules",
     "GpuFleet",

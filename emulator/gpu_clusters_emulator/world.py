@@ -295,6 +295,7 @@ class World:
         self.executions: list[Json] = []
         self.triggered: list[tuple[datetime, str]] = []
         self.alarm_states: dict[str, str] = {}
+        self.spent: dict[str, str] = {}
         self.metric_data: dict[tuple[str, ...], list[tuple[datetime, float]]] = {}
         self.block_event_names: tuple[str, str] = (
             "Capacity Block Delivered",

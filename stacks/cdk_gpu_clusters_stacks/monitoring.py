@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters.compute.fleet import GpuFleet
+from cdk_gpu_clusters.compute.fleet_access import IGpuFleet
+from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
+from cdk_gpu_clusters.observability.brake import FleetBrake
 from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
@@ -19,10 +22,10 @@ from cdk_gpu_clusters.observability.targets import Exporter
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
-from cdk_gpu_clusters_stacks.fleets import NodesStack, Site
+from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
 from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet
 from cdk_gpu_clusters_stacks.references import publish, read
-from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec, MetricsSpec
+from cdk_gpu_clusters_stacks.spec.monitoring import BrakeSpec, BudgetSpec, MetricsSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
 
 if TYPE_CHECKING:  # takes long to load
@@ -59,7 +62,10 @@ class MonitoringStack(cdk.Stack):
             )
             publish(self, "DashboardName", dashboard.dashboard_name, description="Dashboard in Amazon CloudWatch")
         if spec.budget is not None:
-            self._budget(site.spec.name, spec.budget)
+            made = self._budget(site.spec.name, spec.budget)
+            if spec.brake is not None:
+                by_name = {one.planned.name: one for one in fleets}
+                self._brake(made, spec.brake, [by_name[name] for name in spec.brake.fleets])
         if spec.metrics is not None:
             self._metrics(site, spec.metrics, [fleet for fleet in fleets if fleet.planned.is_scraped], slurm)
 
@@ -74,13 +80,13 @@ class MonitoringStack(cdk.Stack):
             reservation_ids=(*planned.reservation_ids, *made),
         )
 
-    def _budget(self, cluster: str, budget: BudgetSpec) -> None:
+    def _budget(self, cluster: str, budget: BudgetSpec) -> ClusterBudget:
         topic = None
         if budget.topic_arn is not None:
             from aws_cdk import aws_sns as sns  # takes long to load
 
             topic = sns.Topic.from_topic_arn(self, "Recipients", budget.topic_arn)
-        ClusterBudget(
+        return ClusterBudget(
             self,
             "Budget",
             cluster=cluster,
@@ -90,6 +96,17 @@ class MonitoringStack(cdk.Stack):
             actual_percent=budget.actual_percent,
             forecast_percent=budget.forecast_percent,
         )
+
+    def _brake(self, budget: ClusterBudget, brake: BrakeSpec, fleets: Sequence[NodesStack]) -> None:
+        made = FleetBrake(
+            self,
+            "Brake",
+            budget_name=budget.budget_name,
+            fleets=[_of_nodes(one.nodes) for one in fleets],
+            percent=brake.percent,
+            _group_names=[read(self, one, "FleetName") for one in fleets],
+        )
+        made.alarms.add_topic(budget.topic)
 
     def _metrics(
         self, site: Site, spec: MetricsSpec, fleets: Sequence[NodesStack], slurm: SlurmStack | ExistingSlurm | None
@@ -125,3 +142,8 @@ class MonitoringStack(cdk.Stack):
             security_groups=[group],
         )
         return ScrapedFleet(name=name, fleet=imported, exporters=exporters, fleet_path=fleet.nodes.fleet_path)
+
+
+def _of_nodes(nodes: Nodes) -> IGpuFleet:
+    """The fleet of some nodes; the brake refuses those that are not on plain EC2."""
+    return nodes.fleet if isinstance(nodes, InferenceFleet) else cast("IGpuFleet", nodes)
