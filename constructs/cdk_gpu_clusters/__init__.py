@@ -62,7 +62,12 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
-    from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
+    from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
+    from cdk_gpu_clusters.observability.panels import (
+        DashboardFileSystem,
+        DashboardFleet,
+        plan_prometheus_dashboard,
+    )
     from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules, prometheus_rules
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
@@ -207,8 +212,10 @@ else:
         "WatchMode": "node.settings",
         "checkpoint_environment": "node.storage",
         "cluster_settings": "node.slurm_settings",
+        "grafana_dashboard": "observability.grafana_dashboard",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
+        "plan_prometheus_dashboard": "observability.panels",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
     }
@@ -337,8 +344,10 @@ __all__ = [
     "__version__",
     "checkpoint_environment",
     "cluster_settings",
+    "grafana_dashboard",
     "kubectl_part",
     "node_health_rights",
+    "plan_prometheus_dashboard",
     "prometheus_rules",
     "read_users",
 ]
