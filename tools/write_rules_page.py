@@ -54,6 +54,7 @@ AREAS = {
     "PLC": "Placement groups",
     "PRE": "Preflight: what an account needs",
     "RGN": "Regions",
+    "SCR": "Scrapers of metrics",
     "SPEC": "Cluster file",
     "UD": "User data",
     "USR": "Users of the nodes",

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
         plan_prometheus_dashboard,
     )
     from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules, prometheus_rules
+    from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
+    from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
     from cdk_gpu_clusters.rules.pcs import ClusterSize
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
+    from cdk_gpu_clusters.rules.scrape import ScrapeTarget
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
     from cdk_gpu_clusters.storage.home_store import HomeStore
@@ -130,6 +133,7 @@ else:
         "EksNodeRole": "orchestration.eks.node_role",
         "EndpointAccess": "network.endpoint_access",
         "ExecutionPolicy": "node.lifecycle_scripts",
+        "Exporter": "observability.targets",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
@@ -163,6 +167,7 @@ else:
         "LustreStore": "storage.lustre_store",
         "LustreVersion": "catalogue.lustre",
         "MetadataMode": "rules.lustre",
+        "MetricsScraper": "observability.scraper",
         "MetricsWorkspace": "observability.workspace",
         "MigLayout": "rules.mig",
         "MigStrategy": "rules.mig",
@@ -203,6 +208,8 @@ else:
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
         "RootVolume": "compute.root_volume",
+        "ScrapeTarget": "rules.scrape",
+        "ScrapedFleet": "observability.scraper",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
         "UpdatePolicy": "compute.auto_scaling_group",
@@ -218,6 +225,7 @@ else:
         "plan_prometheus_dashboard": "observability.panels",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
+        "scrape_configuration": "observability.targets",
     }
 
     def __getattr__(name: str) -> object:
@@ -261,6 +269,7 @@ __all__ = [
     "EksNodeRole",
     "EndpointAccess",
     "ExecutionPolicy",
+    "Exporter",
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
@@ -294,6 +303,7 @@ __all__ = [
     "LustreStore",
     "LustreVersion",
     "MetadataMode",
+    "MetricsScraper",
     "MetricsWorkspace",
     "MigLayout",
     "MigStrategy",
@@ -334,6 +344,8 @@ __all__ = [
     "RepairAction",
     "RepairOverride",
     "RootVolume",
+    "ScrapeTarget",
+    "ScrapedFleet",
     "ServerSecret",
     "ServerSlots",
     "UpdatePolicy",
@@ -350,4 +362,5 @@ __all__ = [
     "plan_prometheus_dashboard",
     "prometheus_rules",
     "read_users",
+    "scrape_configuration",
 ]

@@ -171,7 +171,7 @@ class NodesStack(cdk.Stack):
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
             mounts=self._mounts,
             read_only_mounts=spec.read_only_mounts,
-            watch=spec.watch.settings,
+            watch=self.planned.watch,
             alarms=spec.alarms.settings,
             evidence_bucket=None if evidence is None else s3.Bucket.from_bucket_name(self, "Evidence", evidence),
             not_secret=spec.not_secret,
@@ -240,6 +240,9 @@ class NodesStack(cdk.Stack):
         publish(self, "FleetName", fleet.fleet_name, description="Auto Scaling group of the fleet")
         publish(self, "SessionCommand", fleet.session_command, description="Opens a session on the first node")
         publish(self, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node")
+        if self.planned.is_scraped:
+            group = fleet.launch_template.security_groups[0].security_group_id
+            publish(self, "NodeGroupId", group, description="Security group that admits the collector of metrics")
 
 
 def node_image(image: ImageSpec | None) -> NodeImage | None:

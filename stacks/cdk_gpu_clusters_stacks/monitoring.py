@@ -1,4 +1,4 @@
-"""The dashboard and the budget of a cluster, in a stack of its own that is deployed after the fleets."""
+"""Dashboard, budget and metrics of a cluster, in a stack of its own that is deployed after the fleets."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
 
+from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
+from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
+from cdk_gpu_clusters.observability.targets import Exporter
+from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
+from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
 from cdk_gpu_clusters_stacks.fleets import NodesStack, Site
 from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet
 from cdk_gpu_clusters_stacks.references import publish, read
-from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec
+from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec, MetricsSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
 
 
 class MonitoringStack(cdk.Stack):
-    """The dashboard and the budget of a cluster, whichever its file has."""
+    """The dashboard, the budget and the collector of metrics of a cluster, whichever its file has."""
 
     def __init__(self, site: Site, fleets: Sequence[NodesStack]) -> None:
         """Define the stack.
@@ -29,7 +36,7 @@ class MonitoringStack(cdk.Stack):
             fleets: Stacks of all fleets.
         """
         name = monitoring_stack(site.spec.name)
-        super().__init__(site.app, name, env=site.env, description="Dashboard and budget of a GPU cluster")
+        super().__init__(site.app, name, env=site.env, description="Monitoring of a GPU cluster")
         spec = site.spec.monitoring
         if spec.dashboard:
             dashboard = ClusterDashboard(
@@ -46,6 +53,8 @@ class MonitoringStack(cdk.Stack):
             publish(self, "DashboardName", dashboard.dashboard_name, description="Dashboard in Amazon CloudWatch")
         if spec.budget is not None:
             self._budget(site.spec.name, spec.budget)
+        if spec.metrics is not None:
+            self._metrics(site, spec.metrics, [fleet for fleet in fleets if fleet.planned.is_scraped])
 
     def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
         """A fleet with the names that its stacks have."""
@@ -74,3 +83,34 @@ class MonitoringStack(cdk.Stack):
             actual_percent=budget.actual_percent,
             forecast_percent=budget.forecast_percent,
         )
+
+    def _metrics(self, site: Site, spec: MetricsSpec, fleets: Sequence[NodesStack]) -> None:
+        """The collector of the metrics of the nodes, and the workspace that they go to."""
+        workspace = None
+        if spec.destination == "workspace":
+            workspace = MetricsWorkspace(self, "Workspace", alias=site.spec.name, retention_days=spec.retention_days)
+            workspace.add_rules("Rules")
+            publish(self, "WorkspaceArn", workspace.workspace_arn, description="Workspace with the metrics")
+        exporters = [Exporter.GPUNODE, *(Exporter[name.upper()] for name in spec.exporters)]
+        MetricsScraper(
+            self,
+            "Scraper",
+            vpc=site.place.vpc(self),
+            vpc_subnets=ec2.SubnetSelection(subnets=site.place.service_subnets(self)[:MOST_SUBNETS]),
+            zone_name=f"{site.spec.name}.gpu-metrics.internal",
+            fleets=[self._scraped(fleet, exporters) for fleet in sorted(fleets, key=lambda one: one.planned.name)],
+            workspace=workspace,
+        )
+
+    def _scraped(self, fleet: NodesStack, exporters: Sequence[Exporter]) -> ScrapedFleet:
+        name = fleet.planned.name
+        parent = Construct(self, f"Scraped-{name}")
+        group = ec2.SecurityGroup.from_security_group_id(parent, "Group", read(self, fleet, "NodeGroupId"))
+        imported = GpuFleet.from_gpu_fleet_attributes(
+            parent,
+            "Fleet",
+            fleet_name=read(self, fleet, "FleetName"),
+            role=fleet.nodes.role,
+            security_groups=[group],
+        )
+        return ScrapedFleet(name=name, fleet=imported, exporters=exporters, fleet_path=fleet.nodes.fleet_path)

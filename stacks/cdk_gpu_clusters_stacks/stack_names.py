@@ -40,6 +40,21 @@ def inference_stack(cluster: str, fleet: str) -> str:
     return f"{cluster}-inference-{fleet}"
 
 
+def fleet_path(stack: str, kind: str, *, in_auto_scaling_group: bool) -> str:
+    """Name of a fleet in the metrics of its nodes: the path of its construct.
+
+    Args:
+        stack: The stack of the fleet.
+        kind: Kind of the stack: `fleet`, `inference` or `login`.
+        in_auto_scaling_group: Whether its nodes are an Auto Scaling group of the stack, as on plain EC2.
+    """
+    if kind == "login":
+        return f"{stack}/Login"
+    if not in_auto_scaling_group:
+        return f"{stack}/Nodes"
+    return f"{stack}/Service/Fleet" if kind == "inference" else f"{stack}/Fleet"
+
+
 def eks_stack(cluster: str) -> str:
     """Name of the stack with the cluster of Amazon EKS."""
     return f"{cluster}-eks"

@@ -18,7 +18,7 @@ from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters_stacks import preflight
 from cdk_gpu_clusters_stacks.report_page import status_html
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
-from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec, MonitoringSpec
+from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec, MetricsSpec, MonitoringSpec
 from cdk_gpu_clusters_stacks.status import Fleet, NodeState, Status, read_status, status_text
 from pages import run_by
 
@@ -39,6 +39,7 @@ SEED: dict[str, Any] = {
     ],
 }
 MONITORING = MonitoringSpec(dashboard=True, budget=BudgetSpec(usd_per_month=900_000, emails=("ops@example.org",)))
+METRICS = {"ec2": MetricsSpec(destination="workspace", retention_days=400, exporters=("dcgm",))}
 CASES = {"ec2": "p5-capacity-block.yaml", "eks": "eks-p4d-mig.yaml", "pcs": "pcs-p4d-mig.yaml"}
 
 
@@ -106,7 +107,8 @@ def deploy(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     def run(case: str) -> Deployed:
         if case not in made:
             folder = tmp_path_factory.mktemp(case)
-            spec = load_cluster(EXAMPLES / CASES[case]).model_copy(update={"monitoring": MONITORING})
+            monitoring = MONITORING.model_copy(update={"metrics": METRICS.get(case)})
+            spec = load_cluster(EXAMPLES / CASES[case]).model_copy(update={"monitoring": monitoring})
             emulator = Emulator()
             emulator.start()
             made[case] = Deployed(emulator, spec)
@@ -294,3 +296,12 @@ def test_the_deployed_dashboard_names_the_group_of_the_fleet(deploy: Deploy) -> 
         if metric[0] == "AWS/AutoScaling"
     }
     assert groups == {outputs["FleetName"]}
+
+
+def test_the_collector_and_the_workspace_are_deployed(deploy: Deploy) -> None:
+    """Their properties are those of the registry schemas, and each waits for what it names."""
+    client = deploy("ec2").client("cloudformation")
+    resources = client.describe_stack_resources(StackName="llama-train-monitoring")["StackResources"]
+    made = {one["ResourceType"]: one["ResourceStatus"] for one in resources}
+    wanted = ("AWS::APS::Scraper", "AWS::APS::Workspace", "AWS::APS::RuleGroupsNamespace", "AWS::Route53::HostedZone")
+    assert {kind: made.get(kind) for kind in wanted} == dict.fromkeys(wanted, "CREATE_COMPLETE")

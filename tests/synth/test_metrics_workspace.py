@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aws_cdk import App, Environment, RemovalPolicy, Stack, Token
@@ -102,7 +102,7 @@ def test_what_aws_refuses_is_refused_here(site: Site, options: dict[str, Any], r
 
 def test_what_aws_takes_is_taken(site: Site) -> None:
     MetricsWorkspace(site.stack, "Least", alias="a", retention_days=1)
-    MetricsWorkspace(site.stack, "Most", alias="a" * 100, retention_days=Token.as_number({"Ref": "Days"}))
+    MetricsWorkspace(site.stack, "Most", alias="a" * 100, retention_days=cast("int", Token.as_number({"Ref": "Days"})))
 
 
 def test_regions_without_workspaces_are_those_of_the_registry() -> None:

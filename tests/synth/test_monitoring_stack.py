@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan import plan_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
+from user_data import user_data
 
 CLUSTER = """\
 version: 1
@@ -109,3 +111,34 @@ def test_a_budget_alone_needs_no_other_stack(synthesize: Synthesize) -> None:
 
 def test_without_the_section_there_is_no_stack(synthesize: Synthesize) -> None:
     assert "lab-monitoring" not in synthesize(f"{CLUSTER}monitoring: {{ dashboard: false }}\n")
+
+
+def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesize) -> None:
+    """Its two sides agree: what the nodes serve, whom they admit, what the collector reads, and what is in the record."""
+    text = CLUSTER.replace("nodes: 1,", 'nodes: 1, watch: { mode: "off" },')
+    templates = synthesize(f"{text}monitoring: {{ metrics: {{ destination: workspace, exporters: [dcgm] }} }}\n")
+    monitoring = templates["lab-monitoring"]
+    by_type: dict[str, list[dict[str, Any]]] = {}
+    for one in monitoring["Resources"].values():
+        by_type.setdefault(one["Type"], []).append(one.get("Properties", {}))
+    [scraper] = by_type["AWS::APS::Scraper"]
+    jobs = yaml.safe_load(scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"])["scrape_configs"]
+    record = "reserved.lab.gpu-metrics.internal"
+    assert {job["job_name"]: job["dns_sd_configs"] for job in jobs} == {
+        "gpunode": [{"names": [record], "type": "A", "port": 9810}],
+        "dcgm": [{"names": [record], "type": "A", "port": 9400}],
+    }
+    assert jobs[1]["relabel_configs"][0]["replacement"] == "lab-fleet-reserved/Fleet"
+    assert [
+        (one["FromPort"], one["GroupId"]["Fn::GetStackOutput"]) for one in by_type["AWS::EC2::SecurityGroupIngress"]
+    ] == [(port, {"StackName": "lab-fleet-reserved", "OutputName": "NodeGroupId"}) for port in (9810, 9400)]
+    assert len(by_type["AWS::APS::Workspace"]) == len(by_type["AWS::APS::RuleGroupsNamespace"]) == 1
+    schedules = [one["Targets"][0]["Input"] for one in by_type["AWS::Events::Rule"]]
+    assert len(schedules) == 1
+    assert record in json.dumps(schedules)
+    serves = {
+        name: "GPU_METRICS_PORT=9810" in user_data(templates[f"lab-fleet-{name}"]["Resources"])
+        for name in ("reserved", "split")
+    }
+    assert serves == {"reserved": True, "split": False}
+    assert "NodeGroupId" not in templates["lab-fleet-split"]["Outputs"]

@@ -18,6 +18,8 @@ from gpu_clusters_emulator.provisioning import replaces
 
 #: Types of which a statement is made whenever one changes. Roles, alarms, rules and the like follow from these.
 TOLD = {
+    "AWS::APS::Scraper",
+    "AWS::APS::Workspace",
     "AWS::AutoScaling::AutoScalingGroup",
     "AWS::AutoScaling::ScalingPolicy",
     "AWS::Budgets::Budget",

@@ -34,7 +34,13 @@ _OWN_KEY = AcceptedFinding(
 
 
 class IMetricsWorkspace(ClusterConstruct):
-    """A workspace of Amazon Managed Service for Prometheus, made here or imported."""
+    """A workspace of Amazon Managed Service for Prometheus, made here or imported.
+
+    Example:
+        >>> arn = "arn:aws:aps:us-east-2:123456789012:workspace/ws-0123abcd"
+        >>> shared = MetricsWorkspace.from_metrics_workspace_attributes(stack, "OfAll", workspace_arn=arn)
+        >>> rules = shared.add_rules("Rules", namespace_name="training")
+    """
 
     @property
     def workspace_arn(self) -> str:

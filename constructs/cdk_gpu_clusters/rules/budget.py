@@ -32,7 +32,7 @@ BUDGET_RECIPIENT = define_rule(
     source="AWS Budgets API reference, Notification: one SNS subscriber",
 )
 BUDGET_BELOW_NODES = define_rule(
-    "GPU-BUD-005",
+    "GPU-BUD-008",
     "a budget is above what the nodes that always run cost in a month",
     source="list prices of the catalogue, 730 hours a month",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,6 +21,7 @@ from cdk_gpu_clusters_stacks.preflight.call import CALLER, INSTANCES, RESERVATIO
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import CLUSTER_TAG, Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
+from cdk_gpu_clusters_stacks.preflight.unread import ODD_ANSWER
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 
@@ -140,7 +142,7 @@ def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bo
     account_id, _ = caller_of(account)
     live = Live(cluster=spec.name, region=spec.region, account=account_id, at=utc_text(now))
     reservations = _reservations(cluster, account, live)
-    live.running = [*_reserved(reservations, spec.region), *_instances(cluster, account, live, set(reservations))]
+    live.running = _reserved(live, reservations) + _instances(cluster, account, live, set(reservations))
     hourly = [one for one in live.running if not one.is_paid_in_advance]
     known = [one.per_hour for one in hourly if one.per_hour is not None]
     if known or not (hourly or live.cannot_tell):
@@ -154,6 +156,15 @@ def read_account(spec: ClusterSpec, account: Account, *, now: datetime, bill: bo
     if orphans:
         live.orphans = read_orphans(partial(_ask, live, account))
     return live
+
+
+@contextmanager
+def _reading(live: Live, call: Call) -> Iterator[None]:
+    """Note an answer that lacks a member, or has another in its place, and go on behind it."""
+    try:
+        yield
+    except ODD_ANSWER as fault:
+        live.cannot_tell[call.name] = f"AWS answered in a form that is unknown here ({type(fault).__name__}: {fault})"
 
 
 def _ask(live: Live, account: Account, call: Call, **parameters: Any) -> Mapping[str, Any]:
@@ -178,33 +189,39 @@ def _reservations(cluster: Cluster, account: Account, live: Live) -> dict[str, M
         return {}
     answer = _ask(live, account, RESERVATIONS, Filters=[{"Name": "state", "Values": ["active"]}])
     return {
-        one["CapacityReservationId"]: one
+        name: one
         for one in answer.get("CapacityReservations", ())
-        if one["CapacityReservationId"] in named or cluster.owns(one)
+        if (name := one.get("CapacityReservationId", "")) in named or cluster.owns(one)
     }
 
 
-def _reserved(reservations: Mapping[str, Mapping[str, Any]], region: str) -> Iterator[Running]:
+def _reserved(live: Live, reservations: Mapping[str, Mapping[str, Any]]) -> list[Running]:
+    found: list[Running] = []
     for name, one in reservations.items():
         is_block = one.get("ReservationType") == "capacity-block"
         kind = CapacityKind.CAPACITY_BLOCK if is_block else CapacityKind.RESERVATION
-        count = one.get("TotalInstanceCount", 0)
-        used = count - one.get("AvailableInstanceCount", 0)
-        yield _running(f"reservation {name}", one["InstanceType"], kind, count, used, region, one["AvailabilityZone"])
+        with _reading(live, RESERVATIONS):
+            count, zone = one["TotalInstanceCount"], one["AvailabilityZone"]
+            used = count - one["AvailableInstanceCount"]
+            found.append(_running(f"reservation {name}", one["InstanceType"], kind, count, used, live.region, zone))
+    return found
 
 
-def _instances(cluster: Cluster, account: Account, live: Live, reserved: set[str]) -> Iterator[Running]:
+def _instances(cluster: Cluster, account: Account, live: Live, reserved: set[str]) -> list[Running]:
     """Running instances of the cluster that no counted reservation pays for, by group."""
     tag = {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster.spec.name]}
     answer = _ask(live, account, INSTANCES, Filters=[tag, _RUNNING])
     found: Counter[tuple[str, str, CapacityKind, str]] = Counter()
     for part in answer.get("Reservations", ()):
         for one in part.get("Instances", ()):
-            if one.get("CapacityReservationId") not in reserved:
-                zone = one.get("Placement", {}).get("AvailabilityZone", "")
-                found[_group(one), one["InstanceType"], _kind(one), zone] += 1
-    for (group, type_name, kind, zone), count in sorted(found.items()):
-        yield _running(group, type_name, kind, count, count, cluster.region, zone)
+            with _reading(live, INSTANCES):
+                if one.get("CapacityReservationId") not in reserved:
+                    zone = one.get("Placement", {}).get("AvailabilityZone", "")
+                    found[_group(one), one["InstanceType"], _kind(one), zone] += 1
+    return [
+        _running(group, type_name, kind, count, count, cluster.region, zone)
+        for (group, type_name, kind, zone), count in sorted(found.items())
+    ]
 
 
 def _group(instance: Mapping[str, Any]) -> str:
@@ -271,13 +288,14 @@ def _read_bill(cluster: Cluster, account: Account, live: Live, today: date) -> N
     totals: dict[str, Decimal | None] = {}
     for period in answer.get("ResultsByTime", ()):
         for group in period.get("Groups", ()):
-            cost, name = group["Metrics"][_METRIC], ", ".join(group["Keys"])
-            if cost["Unit"] != _CURRENCY:
-                totals[name] = None
-                live.cannot_tell[f"bill of {name}"] = f"it is in {cost['Unit']}, not in {_CURRENCY}"
-            elif (sofar := totals.get(name, Decimal(0))) is not None:
-                totals[name] = sofar + Decimal(cost["Amount"])
-    if not totals:
+            with _reading(live, COST_AND_USAGE):
+                cost, name = group["Metrics"][_METRIC], ", ".join(group["Keys"])
+                if cost["Unit"] != _CURRENCY:
+                    totals[name] = None
+                    live.cannot_tell[f"bill of {name}"] = f"it is in {cost['Unit']}, not in {_CURRENCY}"
+                elif (sofar := totals.get(name, Decimal(0))) is not None:
+                    totals[name] = sofar + Decimal(cost["Amount"])
+    if not totals and COST_AND_USAGE.name not in live.cannot_tell:
         live.cannot_tell[COST_AND_USAGE.name] = f"{_NO_COST}; {_state_of_tag(account)}"
     live.services = [
         Service(name=name, usd=None if usd is None else cents(usd))
@@ -291,10 +309,10 @@ def _state_of_tag(account: Account) -> str:
     """Whether the tag is a cost allocation tag, without which there is no cost by it."""
     as_tag = "activated as a cost allocation tag in Billing"
     try:
-        tags = account.ask(COST_TAGS, TagKeys=[CLUSTER_TAG])["CostAllocationTags"]
+        tags = account.ask(COST_TAGS, TagKeys=[CLUSTER_TAG]).get("CostAllocationTags", ())
     except NoAnswer as none:
         return f"whether {CLUSTER_TAG} is {as_tag} is unknown: {none.cause}"
     if not tags:
         return f"Billing does not know {CLUSTER_TAG} yet: a new key takes up to a day, and is then to be {as_tag}"
-    is_active = any(tag["Status"] == "Active" for tag in tags)
+    is_active = any(tag.get("Status") == "Active" for tag in tags)
     return f"{CLUSTER_TAG} is {as_tag}" if is_active else f"{CLUSTER_TAG} is not {as_tag}: activate it there"

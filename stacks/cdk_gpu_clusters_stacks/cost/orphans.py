@@ -74,11 +74,15 @@ class _Kind:
         """The resources with the tag, whether they are orphans or not."""
         key, unit = self.size
         for one in answer.get(self.items, ()):
-            tags = {tag["Key"]: tag["Value"] for tag in one.get(self.tags, ())}
+            tags = {tag.get("Key"): tag.get("Value", "") for tag in one.get(self.tags, ())}
             if cluster := tags.get(CLUSTER_TAG, ""):
                 size = f"{one[key]:,} {unit}" if key in one else ""
                 yield Orphan(
-                    kind=self.kind, name=one[self.name], cluster=cluster, size=size, stack_id=tags.get(_STACK_ID, "")
+                    kind=self.kind,
+                    name=one.get(self.name, "?"),
+                    cluster=cluster,
+                    size=size,
+                    stack_id=tags.get(_STACK_ID, ""),
                 )
 
 

@@ -177,6 +177,7 @@ class _Reader:
     def read_stacks(self) -> None:
         """The events of each stack, and the failures of its groups, logs and file systems."""
         about = {stack.name: self._cluster.about(stack.kind, stack.of) for stack in self._cluster.plan.stacks}
+        with_nodes = {stack.name for stack in self._cluster.plan.stacks if stack.kind in _WITH_NODES}
         asked = [
             (name, call, self._account.start(call, StackName=name))
             for name in about
@@ -186,7 +187,7 @@ class _Reader:
         for name, call, future in asked:
             answer = self._missed.take(call, about[name], future, absent=name)
             if answer is not None and call is calls.STACK_RESOURCES:
-                waiting += [(about[name], *step) for step in self._start(answer)]
+                waiting += [(about[name], *step) for step in self._start(answer, has_nodes=name in with_nodes)]
             elif answer is not None:
                 self._keep(call, about[name], answer)
         for where, call, future in waiting:
@@ -195,7 +196,7 @@ class _Reader:
                 self._keep(call, where, answer)
                 self._read_groups(where, groups_of(answer))
 
-    def _start(self, resources: Answer) -> Iterator[tuple[Call, Future[Answer]]]:
+    def _start(self, resources: Answer, *, has_nodes: bool) -> Iterator[tuple[Call, Future[Answer]]]:
         for resource in resources.get("StackResourceSummaries", ()):
             kind, name = resource.get("ResourceType", ""), resource.get("PhysicalResourceId", "")
             if not name:
@@ -215,7 +216,7 @@ class _Reader:
                 yield calls.PCS_NODE_GROUP, start(calls.PCS_NODE_GROUP, **found.groupdict())
             elif kind == "AWS::FSx::FileSystem":
                 yield FILE_SYSTEMS, start(FILE_SYSTEMS, FileSystemIds=[name])
-            elif kind == "AWS::Logs::LogGroup":
+            elif kind == "AWS::Logs::LogGroup" and has_nodes and not name.startswith(NOT_OF_NODES):
                 yield calls.LOG_EVENTS, self._start_logs(name)
 
     def _start_logs(self, group: str) -> Future[Answer]:
@@ -285,6 +286,10 @@ class _Reader:
         self._reading.answers.append({"call": call.name, "about": about, "answer": plain})
 
 
+#: How names of log groups of AWS's own services begin. Nodes do not write there, and a week of them takes long to read.
+NOT_OF_NODES = ("/aws/vendedlogs/", "/aws/eks/", "/aws/fsx/")
+#: Kinds of stacks whose log groups nodes write to.
+_WITH_NODES = ("fleet", "inference", "login")
 #: ARN of a node group of AWS PCS (service authorization reference, AWS PCS).
 PCS_GROUP = re.compile(r"cluster/(?P<clusterIdentifier>[^/]+)/computenodegroup/(?P<computeNodeGroupIdentifier>[^/]+)$")
 

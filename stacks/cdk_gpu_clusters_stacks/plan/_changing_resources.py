@@ -491,6 +491,12 @@ _SOFTWARE = (
         source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider",
     ),
 )
+
+
+def _has_metrics(side: Side) -> bool:
+    return side.cluster.monitoring.metrics is not None
+
+
 _MONITORING = (
     _TAGS,
     Row(
@@ -524,6 +530,38 @@ _MONITORING = (
         updated="addresses come and go; each new one confirms a mail first",
         added="each address is subscribed, once it has confirmed",
         removed="addresses are no longer notified",
+    ),
+)
+_METRICS = (
+    Row(
+        Resource.SCRAPER,
+        "AWS::APS::Scraper",
+        exists=_has_metrics,
+        updated="the collector reads what the file has now",
+        added="a collector is made, and bills by the hour",
+        removed="the collector goes; metrics that it sent stay",
+    ),
+    Row(
+        Resource.SCRAPER_GROUP,
+        "AWS::EC2::SecurityGroup",
+        exists=_has_metrics,
+        added="the nodes admit the collector",
+        removed="the nodes no longer admit it",
+    ),
+    Row(
+        Resource.NODE_ADDRESSES,
+        "AWS::StepFunctions::StateMachine",
+        exists=_has_metrics,
+        added="the addresses of the nodes are written into a private hosted zone",
+        removed="the hosted zone stays, with its last records; delete it by hand",
+    ),
+    Row(
+        Resource.METRICS_WORKSPACE,
+        "AWS::APS::Workspace",
+        exists=lambda side: side.cluster.monitoring.has_workspace,
+        updated="the workspace changes in place",
+        added="a workspace is made",
+        removed="the workspace stays, with its metrics; delete it by hand",
     ),
 )
 _CAPACITY = (
@@ -795,7 +833,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "link": (_LINK,),
     "kubernetes": _KUBERNETES,
     "software": _SOFTWARE,
-    "monitoring": _MONITORING,
+    "monitoring": (*_MONITORING, *_METRICS),
     "slurm": _SLURM,
     "queue": _QUEUE,
     "login": _LOGIN,

@@ -119,7 +119,7 @@ class Side:
         if self.installs:
             values |= _of_software(self.cluster)
         if self.monitors:
-            values |= _of_dashboard(self.cluster)
+            values |= _of_dashboard(self.cluster) | _of_scraper(self.cluster)
         return values
 
     def value(self, key: ChangingKey, resource: Resource) -> object:
@@ -168,6 +168,15 @@ def _of_dashboard(cluster: ClusterSpec) -> Values:
         "training": plan_dashboard(fleets["training"]),
         "inference": plan_dashboard(fleets["inference"]),
         "data": sorted(name for name, store in cluster.data.items() if isinstance(store, LUSTRE)),
+    }
+
+
+def _of_scraper(cluster: ClusterSpec) -> Values:
+    """What the collector of metrics reads."""
+    scraped = [view for view in planned_fleets(cluster) if view.is_scraped]
+    return {
+        (kind, Resource.SCRAPER): sorted(view.name for view in scraped if view.key[0] == kind)
+        for kind in ("training", "inference")
     }
 
 
@@ -260,6 +269,7 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     values = _subnets(cluster, side)
     values["pcs.node_settings"] = side.view.slurm_node_settings
     values["pcs.users"] = _users(cluster)
+    values["monitoring.metrics"] = side.view.is_scraped
     values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
     values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)
     if side.view.spec.update == "never":  # the group stays on its version

@@ -153,7 +153,7 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
             depends_on=(*network, *joined, *stores),
         )
     if spec.monitoring.has_stack:
-        yield _of_monitoring(spec, views)
+        yield _of_monitoring(spec, views, network)
 
 
 def _of_fleet(
@@ -215,17 +215,18 @@ def _checkpoints(fleet: FleetSpec | InferenceFleetSpec) -> list[str]:
     return [] if name is None else [name]
 
 
-def _of_monitoring(spec: ClusterSpec, views: list[PlannedFleet]) -> StackPlan:
-    """The dashboard and the budget. Only the dashboard reads names of other stacks."""
-    depends: list[str] = []
-    if spec.monitoring.dashboard:
+def _of_monitoring(spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...]) -> StackPlan:
+    """The dashboard, the budget and the collector of metrics. The budget reads nothing of other stacks."""
+    shows, scrapes = spec.monitoring.dashboard, spec.monitoring.metrics is not None
+    depends = [*network] if scrapes else []
+    if shows:
         depends += [data_stack(spec.name, name) for name, store in spec.data.items() if isinstance(store, LustreSpec)]
-        for view in views:
-            if isinstance(view.spec.capacity, NewReservation):
-                depends.append(capacity_stack(spec.name, view.name))
-            if view.profile.group is GroupKind.AUTO_SCALING_GROUP:
-                is_serving = isinstance(view.spec, InferenceFleetSpec)
-                depends.append((inference_stack if is_serving else training_stack)(spec.name, view.name))
+    for view in views:
+        if shows and isinstance(view.spec.capacity, NewReservation):
+            depends.append(capacity_stack(spec.name, view.name))
+        if (shows and view.profile.group is GroupKind.AUTO_SCALING_GROUP) or view.is_scraped:
+            is_serving = isinstance(view.spec, InferenceFleetSpec)
+            depends.append((inference_stack if is_serving else training_stack)(spec.name, view.name))
     return StackPlan(
         name=monitoring_stack(spec.name), kind="monitoring", of="", outlives=False, depends_on=tuple(depends)
     )

@@ -60,7 +60,7 @@ class Missed:
             if absent and absent not in self.absent:
                 self.absent.append(absent)
         except NoAnswer as none:
-            self._add(Unread(call=call.name, about=about, cause=none.cause, fix=none.fix, permission=none.permission))
+            self.add(Unread(call=call.name, about=about, cause=none.cause, fix=none.fix, permission=none.permission))
         return None
 
     @contextmanager
@@ -75,9 +75,10 @@ class Missed:
             yield
         except ODD_ANSWER as fault:
             cause = f"AWS answered in a form that is unknown here ({type(fault).__name__}: {fault})"
-            self._add(Unread(call=call.name, about=about, cause=cause))
+            self.add(Unread(call=call.name, about=about, cause=cause))
 
-    def _add(self, missed: Unread) -> None:
+    def add(self, missed: Unread) -> None:
+        """Note it, once."""
         if missed not in self.unread:
             self.unread.append(missed)
 

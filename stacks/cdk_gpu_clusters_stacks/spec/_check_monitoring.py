@@ -6,27 +6,94 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.rules.budget import check_budget, check_budget_of_nodes, check_recipient
 from cdk_gpu_clusters.rules.fleet import check_emails
+from cdk_gpu_clusters.rules.metrics_workspace import WORKSPACE_RETENTION, check_workspace
+from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS, SCRAPE_TARGET, SCRAPER_SUBNETS, check_fleets, check_place
 
 from ._check_values import check_arn
 from ._document import Fault, faults_at
 from ._parts import SpecParts
-from .monitoring import BudgetSpec
+from .monitoring import BudgetSpec, MetricsSpec
+from .network import ExistingNetwork
 from .planned_fleet import PlannedFleet
 
-_BUDGET = ("monitoring", "budget")
+_BUDGET, _METRICS = ("monitoring", "budget"), ("monitoring", "metrics")
 
 
 def check_monitoring(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
-    """Find a budget that AWS refuses or that the nodes exceed, and recipients without an address."""
-    budget = None if parts.monitoring is None else parts.monitoring.budget
-    if budget is None:
+    """Find what AWS refuses of a budget and of a collector of metrics, and what they would be without effect on."""
+    if parts.monitoring is None:
         return []
+    metrics, budget = parts.monitoring.metrics, parts.monitoring.budget
+    faults = [] if metrics is None else _check_metrics(metrics, parts, fleets)
+    if budget is not None:
+        faults += _check_budget_section(budget, parts, fleets)
+    return faults
+
+
+def _check_budget_section(budget: BudgetSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find a budget that AWS refuses or that the nodes exceed, and recipients without an address."""
     faults = _check_budget(budget, parts.region)
     if parts.region is not None:
         findings = check_budget_of_nodes(budget.usd_per_month, _usd_per_hour(fleets, parts.region))
         faults += faults_at((*_BUDGET, "usd_per_month"), [replace(one, path="") for one in findings])
+    return faults
+
+
+def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find nodes that no collector reads, a place without one, and a retention that AWS refuses."""
+    in_groups = [one for one in fleets if one.profile.group is GroupKind.AUTO_SCALING_GROUP]
+    findings = check_fleets(
+        [(one.name, one in in_groups, one.node_count if one.is_scraped else None) for one in fleets]
+    )
+    if in_groups and not any(one.is_scraped for one in fleets):
+        findings.append(_nothing_to_scrape())
+    if in_groups:
+        findings += _check_subnets(parts)
+    faults = faults_at(_METRICS, [replace(one, path="") for one in findings])
+    return faults + _check_retention(metrics, parts.region)
+
+
+def _check_subnets(parts: SpecParts) -> list[Finding]:
+    network = parts.network
+    if network is None:
+        return []
+    if not isinstance(network, ExistingNetwork):
+        return check_place(sorted(network.control_zones)[:MOST_SUBNETS], region=parts.region)
+    fix = "add service_subnets of two zones to network"
+    found = check_place(sorted(network.service_subnets)[:MOST_SUBNETS], region=parts.region)
+    return [replace(one, fix=fix) if one.id == SCRAPER_SUBNETS.id else one for one in found]
+
+
+def _nothing_to_scrape() -> Finding:
+    return SCRAPE_TARGET.finding(
+        cause="the watchdog is off on all nodes, and it serves their metrics",
+        got="watch: {mode: off}",
+        allowed="a fleet with a watchdog",
+        fix="remove monitoring.metrics, or let the watchdog of a fleet run, with mode on or dry-run",
+    )
+
+
+def _check_retention(metrics: MetricsSpec, region: str | None) -> list[Fault]:
+    days, is_workspace = metrics.retention_days, metrics.destination == "workspace"
+    findings = check_workspace(alias=None, retention_days=days, region=region if is_workspace else None)
+    if days is not None and not is_workspace:
+        findings.append(
+            WORKSPACE_RETENTION.finding(
+                cause="CloudWatch has a retention of its own, and no workspace is made",
+                got=f"{days:,} days",
+                allowed="retention_days with destination: workspace",
+                fix="remove it, or add destination: workspace",
+                path="retention_days",
+            )
+        )
+    faults: list[Fault] = []
+    for one in findings:
+        place = () if one.path == "region" else (one.path,)
+        faults += faults_at((*_METRICS, *place), [replace(one, path="")])
     return faults
 
 

@@ -96,6 +96,11 @@ class Resource(Enum):
     ACCESS_LOGS = auto()
 
     DASHBOARD = auto()
+    #: The collector of metrics, and what is made with it.
+    SCRAPER = auto()
+    SCRAPER_GROUP = auto()
+    NODE_ADDRESSES = auto()
+    METRICS_WORKSPACE = auto()
     BUDGET = auto()
     BUDGET_TOPIC = auto()
     BUDGET_ADDRESSES = auto()

@@ -94,7 +94,7 @@ class ClusterSpec(SpecModel):
         default=PcsSpec(), description="The Slurm cluster of AWS PCS. Only with `orchestrator: pcs`."
     )
     monitoring: Annotated[MonitoringSpec, NO_CHANGE] = Field(
-        default=MonitoringSpec(), description="A dashboard and a budget of the cluster."
+        default=MonitoringSpec(), description="A dashboard, a budget and metrics for Prometheus of the cluster."
     )
     tags: Annotated[
         Tags,
@@ -133,10 +133,10 @@ class ClusterSpec(SpecModel):
         default={},
         description="Stores by name: file systems and buckets that outlive every fleet. Each made here is one stack.",
     )
-    training: Annotated[TrainingSpec, updates(Resource.SOFTWARE, Resource.DASHBOARD)] = Field(
+    training: Annotated[TrainingSpec, updates(Resource.SOFTWARE, Resource.DASHBOARD, Resource.SCRAPER)] = Field(
         default=TrainingSpec(), description="Training fleets. A cluster has a fleet here or in `inference`."
     )
-    inference: Annotated[InferenceSpec, updates(Resource.SOFTWARE, Resource.DASHBOARD)] = Field(
+    inference: Annotated[InferenceSpec, updates(Resource.SOFTWARE, Resource.DASHBOARD, Resource.SCRAPER)] = Field(
         default=InferenceSpec(),
         description="Inference fleets. No name of a training fleet is theirs, too.",
     )

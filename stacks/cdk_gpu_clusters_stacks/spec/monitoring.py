@@ -1,8 +1,8 @@
-"""`monitoring`: a dashboard and a budget of the cluster. Alarms are keys of each fleet."""
+"""`monitoring`: dashboard, budget and metrics for Prometheus of the cluster. Alarms are keys of each fleet."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -41,6 +41,26 @@ class BudgetSpec(SpecModel):
     )
 
 
+class MetricsSpec(SpecModel):
+    """What scrapes the nodes, and where their metrics go; what is left out is as the library has it."""
+
+    destination: Annotated[
+        Literal["cloudwatch", "workspace"], updates(Resource.SCRAPER), makes(Resource.METRICS_WORKSPACE)
+    ] = Field(
+        default="cloudwatch",
+        description="`cloudwatch`: Amazon CloudWatch, with PromQL. `workspace`: a workspace of Amazon Managed Service "
+        "for Prometheus, with the rules of the library. It is kept without its stack.",
+    )
+    retention_days: Annotated[int | None, updates(Resource.METRICS_WORKSPACE)] = Field(
+        default=None, description="How many days a workspace keeps metrics, 1 to 1,095. Default: 150, as AWS has it."
+    )
+    exporters: Annotated[tuple[Literal["dcgm", "node"], ...], AsTuple, updates(Resource.SCRAPER)] = Field(
+        default=(),
+        description="What the images of the nodes serve besides the metrics of their watchdog at port 9810: `dcgm`, "
+        "NVIDIA's DCGM exporter at port 9400, and `node`, the node exporter at port 9100.",
+    )
+
+
 class MonitoringSpec(SpecModel):
     """What monitors the cluster beside the alarms of its fleets; nothing by default."""
 
@@ -53,6 +73,21 @@ class MonitoringSpec(SpecModel):
         "Default: none.",
     )
 
+    metrics: Annotated[
+        MetricsSpec | None,
+        makes(Resource.SCRAPER, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_WORKSPACE),
+        updates(Resource.EC2_TEMPLATE),
+    ] = Field(
+        default=None,
+        description="Metrics of the nodes for Prometheus, which a collector of AWS scrapes. Only with `orchestrator: "
+        "ec2`. Default: none.",
+    )
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether metrics go to a workspace that is made for them."""
+        return self.metrics is not None and self.metrics.destination == "workspace"
+
     @property
     def notifies_own_topic(self) -> bool:
         """Whether the budget notifies a topic that is made for its addresses."""
@@ -61,4 +96,4 @@ class MonitoringSpec(SpecModel):
     @property
     def has_stack(self) -> bool:
         """Whether a stack is made for it."""
-        return self.dashboard or self.budget is not None
+        return self.dashboard or self.budget is not None or self.metrics is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from cdk_gpu_clusters.catalogue.homes import nfs_options
@@ -18,7 +18,7 @@ from cdk_gpu_clusters.fleet.compute_node_group import (
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic, plan_fleet
-from cdk_gpu_clusters.fleet.profile import ImageChoice, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import GroupKind, ImageChoice, OrchestratorProfile
 from cdk_gpu_clusters.fleet.request import (
     DEFAULT_READY_TIMEOUT_SECONDS,
     Field,
@@ -29,6 +29,7 @@ from cdk_gpu_clusters.fleet.request import (
 )
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
+from cdk_gpu_clusters.node.settings import NodeWatch
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
@@ -41,6 +42,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     plan_scratch,
     plan_servers,
 )
+from cdk_gpu_clusters.rules.scrape import METRICS_PORT
 
 from ._parts import FleetPart, SpecParts, parts_of
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
@@ -242,6 +244,19 @@ class PlannedFleet(FleetPart):
             cache_path=server.cache_path or "",
         )
 
+    @property
+    def is_scraped(self) -> bool:
+        """Whether a collector reads the metrics of its nodes: the file asks for it, and their watchdog serves them."""
+        monitoring = self.parts.monitoring
+        asked = monitoring is not None and monitoring.metrics is not None
+        return asked and self.profile.group is GroupKind.AUTO_SCALING_GROUP and self.spec.watch.mode != "off"
+
+    @property
+    def watch(self) -> NodeWatch:
+        """How its nodes are watched."""
+        settings = self.spec.watch.settings
+        return replace(settings, metrics_port=METRICS_PORT) if self.is_scraped else settings
+
     def _mount(self, point: str, store: StoreSpec | None, dns_name: str, mount_name: str) -> Mount:
         is_read_only, service = point in self.spec.read_only_mounts, homes_service(store)
         if service is None:
@@ -270,7 +285,7 @@ class PlannedFleet(FleetPart):
         spec, stores = self.spec, self.parts.stores or {}
         users = spec.metadata_users if isinstance(spec, FleetSpec) else ()
         return NodeRequest(
-            watch=spec.watch.settings,
+            watch=self.watch,
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
             mounts=tuple(
                 self._mount(point, stores.get(name), dns_name, mount_name) for point, name in spec.mounts.items()

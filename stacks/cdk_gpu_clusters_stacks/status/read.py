@@ -14,7 +14,7 @@ from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.board import JOBS, read_board
 from cdk_gpu_clusters.node.gpunode.metrics.names import FLEET, INSTANCE, NAMESPACE, NODE_SEVERITY
 from cdk_gpu_clusters.rules.capacity import RESERVATION, RESERVATION_IN_GROUP, CapacityWindow
-from cdk_gpu_clusters_stacks.cost import Live, read_account
+from cdk_gpu_clusters_stacks.cost import read_account
 from cdk_gpu_clusters_stacks.cost.money import HOURS_PER_DAY, Usd
 from cdk_gpu_clusters_stacks.failures.answers import messages_of
 from cdk_gpu_clusters_stacks.failures.calls import (
@@ -24,7 +24,7 @@ from cdk_gpu_clusters_stacks.failures.calls import (
     PCS_NODE_GROUP,
     STACK_RESOURCES,
 )
-from cdk_gpu_clusters_stacks.failures.reading import FAILED_BOOTS, PCS_GROUP, groups_of, milliseconds
+from cdk_gpu_clusters_stacks.failures.reading import FAILED_BOOTS, NOT_OF_NODES, PCS_GROUP, groups_of, milliseconds
 from cdk_gpu_clusters_stacks.failures.table import Place
 from cdk_gpu_clusters_stacks.jobs.client import jobs_of, state_of
 from cdk_gpu_clusters_stacks.jobs.fleet import read_fleets
@@ -33,10 +33,11 @@ from cdk_gpu_clusters_stacks.preflight.call import CALLER, INSTANCES, RESERVATIO
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
-from cdk_gpu_clusters_stacks.preflight.unread import ODD_ANSWER, Missed
+from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
+from cdk_gpu_clusters_stacks.stack_names import fleet_path
 
 from .model import Alarm, Capacity, Fleet, Job, Node, NodeState, Status
 
@@ -52,8 +53,6 @@ _SEVERITY_AGE = timedelta(minutes=10)
 _FAILED_BOOT_AGE = timedelta(hours=1)
 _GROUP, _EKS, _PCS = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup", "AWS::PCS::ComputeNodeGroup"
 _ALARM_TYPES = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
-#: Log groups of AWS's own services, which nodes do not write to.
-_NOT_OF_NODES = ("/aws/vendedlogs/", "/aws/eks/")
 _SLURM_JOBS = "Slurm has them: squeue on a login node"
 _KUBERNETES_JOBS = "Kubernetes has them: kubectl get pods --all-namespaces"
 
@@ -85,11 +84,11 @@ def read_status(spec: ClusterSpec, account: Account, *, now: datetime) -> Status
     resources = reader.stacks()
     raised = reader.alarms(resources)
     groups = reader.groups(resources)
-    boots, severities = reader.failed_boots(resources, groups), reader.severities(groups, raised.fleets)
+    boots, severities = reader.failed_boots(resources, groups), reader.severities(groups)
     for group in groups:
         group.fleet.nodes = group.nodes(severities, boots.get(group.stack, {}))
         group.fleet.problems += _gone(boots.get(group.stack, {}), group)
-    cost = _cost(spec, account, now)
+    cost = read_account(spec, account, now=now, bill=False)
     return Status(
         cluster=spec.name,
         region=spec.region,
@@ -107,21 +106,6 @@ def read_status(spec: ClusterSpec, account: Account, *, now: datetime) -> Status
     )
 
 
-def _cost(spec: ClusterSpec, account: Account, now: datetime) -> Live:
-    try:
-        return read_account(spec, account, now=now, bill=False)
-    except ODD_ANSWER as fault:
-        why = f"AWS answered in a form that is unknown here ({type(fault).__name__}: {fault})"
-        return Live(
-            cluster=spec.name,
-            region=spec.region,
-            account="",
-            at=utc_text(now),
-            is_partial=True,
-            cannot_tell={"EC2": why},
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resource:
     """A resource of a stack, and the key of the cluster file that the stack is made for."""
@@ -135,11 +119,10 @@ class _Resource:
 
 @dataclass(slots=True, kw_only=True)
 class _Raised:
-    """The alarms of all stacks, and the names of fleets in the metrics that they watch, by stack."""
+    """The alarms of all stacks."""
 
     alarms: list[Alarm] | None = field(default_factory=list)
     count: int = 0
-    fleets: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,14 +134,14 @@ class _Group:
         stack: Its stack.
         announces: Whether its nodes come into service only when their boot has ended.
         instances: Instance, its state in words of AWS, and whether it is healthy; None if they are unknown.
-        path: Name of the fleet in the metrics of its nodes, if a tag has it.
+        path: Name of the fleet in the metrics of its nodes.
     """
 
     fleet: Fleet
     stack: str
     announces: bool
+    path: str
     instances: list[tuple[str, str, bool]] | None = None
-    path: str = ""
 
     def nodes(self, severities: Mapping[str, Severity], boots: Mapping[str, str]) -> list[Node] | None:
         """Its nodes; None if they are unknown."""
@@ -256,9 +239,6 @@ class _Reader:
         return found
 
     def _add_alarm(self, found: _Raised, one: Mapping[str, Any], owner: _Resource) -> None:
-        for dimension in one.get("Dimensions", ()):
-            if one.get("Namespace") == NAMESPACE and dimension["Name"] == FLEET:
-                found.fleets[owner.stack] = dimension["Value"]
         if one["StateValue"] == "ALARM" and found.alarms is not None:
             since = one.get("StateTransitionedTimestamp") or one.get("StateUpdatedTimestamp")
             alarm = Alarm(
@@ -275,13 +255,15 @@ class _Reader:
     def groups(self, resources: Sequence[_Resource]) -> list[_Group]:
         """The groups of nodes, in the order of the stacks; a further one of a stack has its logical id in its name."""
         readers = {_GROUP: self._auto_scaling, _EKS: self._eks, _PCS: self._pcs}
+        kinds = {stack.name: stack.kind for stack in self._cluster.plan.stacks}
         found: list[_Group] = []
         for one in resources:
             if one.type in readers:
                 is_first = all(group.fleet.name != one.about for group in found)
                 name = one.about if is_first else f"{one.about}, {one.logical_id}"
                 fleet = Fleet(name=name, group=one.physical_id)
-                found.append(_Group(fleet=fleet, stack=one.stack, announces=one.type == _GROUP))
+                path = fleet_path(one.stack, kinds[one.stack], in_auto_scaling_group=one.type == _GROUP)
+                found.append(_Group(fleet=fleet, stack=one.stack, announces=one.type == _GROUP, path=path))
                 readers[one.type](found[-1])
         return found
 
@@ -309,8 +291,6 @@ class _Reader:
             for found in answer["AutoScalingGroups"]
             for one in found.get("Instances", ())
         ]
-        names = [tag for found in answer["AutoScalingGroups"] for tag in found.get("Tags", ())]
-        group.path = next((tag.get("Value", "") for tag in names if tag["Key"] == "Name"), "")
         group.fleet.problems += [one.text for one in messages_of(answer)]
 
     def _eks(self, group: _Group) -> None:
@@ -395,7 +375,7 @@ class _Reader:
                 ),
             )
             for one in logs
-            if not one.physical_id.startswith(_NOT_OF_NODES)
+            if not one.physical_id.startswith(NOT_OF_NODES)
         ]
         found: dict[str, dict[str, str]] = {}
         for one, future in asked:
@@ -404,14 +384,9 @@ class _Reader:
                     found.setdefault(one.stack, {})[message.subject] = message.text
         return found
 
-    def severities(self, groups: Sequence[_Group], fleets: Mapping[str, str]) -> dict[str, Severity]:
+    def severities(self, groups: Sequence[_Group]) -> dict[str, Severity]:
         """What the watchdogs of nodes ask for, by instance; without those that have reported nothing for minutes."""
-        wanted = [
-            (name, path)
-            for group in groups
-            if (path := fleets.get(group.stack) or group.path)
-            for name, _, _ in group.instances or ()
-        ]
+        wanted = [(name, group.path) for group in groups for name, _, _ in group.instances or ()]
         queries = [_query(index, name, path) for index, (name, path) in enumerate(wanted)]
         futures: list[Future[Answer]] = [
             self._account.start(
@@ -428,8 +403,12 @@ class _Reader:
             for one in () if answer is None else answer.get("MetricDataResults", ()):
                 with self._missed.reading(METRIC_DATA, ""):
                     if one.get("Values"):
-                        # The newest value is the first (CloudWatch API reference, GetMetricData, ScanBy).
-                        found[wanted[int(one["Id"].removeprefix("n"))][0]] = Severity(int(one["Values"][0]))
+                        # The newest value is the first, of several pages too (CloudWatch API reference, GetMetricData).
+                        name = wanted[int(one["Id"].removeprefix("n"))][0]
+                        found.setdefault(name, Severity(int(one["Values"][0])))
+                    if one.get("StatusCode") in ("InternalError", "Forbidden"):
+                        cause = f"CloudWatch answered {one['StatusCode']}"
+                        self._missed.add(Unread(call=METRIC_DATA.name, about="", cause=cause, fix="try again"))
         return found
 
     # Reserved capacity.

@@ -76,6 +76,7 @@ training:
 MONITORED = (
     TRAINING + "monitoring:\n  dashboard: true\n  budget: { usd_per_month: 50000, emails: [finance@example.org] }\n"
 )
+SCRAPED = TRAINING + "monitoring:\n  metrics: { destination: workspace, exporters: [dcgm] }\n"
 _MAILS, _TOPIC = "emails: [finance@example.org]", "topic_arn: 'arn:aws:sns:us-east-1:111122223333:costs'"
 
 SMALL = """\
@@ -562,6 +563,16 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "another number on the dashboard": (MONITORED, "nodes: 4,", "nodes: 6,"),
+    "metrics for Prometheus": (TRAINING, "data:\n", "monitoring: { metrics: {} }\ndata:\n"),
+    "no metrics for Prometheus any more": (SCRAPED, SCRAPED.removeprefix(TRAINING), ""),
+    "metrics to CloudWatch": (SCRAPED, "destination: workspace, ", ""),
+    "a retention": (SCRAPED, "exporters:", "retention_days: 400, exporters:"),
+    "another exporter": (SCRAPED, "[dcgm]", "[dcgm, node]"),
+    "a fleet less to scrape": (
+        SCRAPED,
+        "    second: { instance_type: p5.48xlarge, nodes: 2, capacity: spot }\n",
+        "",
+    ),
     **_EDITS_OF_EKS,
     **EDITS_OF_PCS,
 }

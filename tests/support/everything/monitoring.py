@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
 
-from cdk_gpu_clusters import MetricsWorkspace
+from cdk_gpu_clusters import Exporter, GpuFleet, MetricsScraper, MetricsWorkspace, NodeWatch, ScrapedFleet
 
 
 def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:
-    """A workspace with its rules."""
+    """A workspace with its rules, and collectors of a fleet and of fixed targets."""
     stack = cdk.Stack(app, "Monitoring", env=env)
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Vpc",
+        vpc_id="vpc-0123456789abcdef0",
+        availability_zones=[zone, f"{zone[:-1]}b"],
+        private_subnet_ids=["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+        private_subnet_route_table_ids=["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"],
+    )
     workspace = MetricsWorkspace(stack, "Metrics")
     workspace.add_rules("Rules")
+    fleet = GpuFleet(
+        stack,
+        "Trainers",
+        vpc=vpc,
+        vpc_subnets=ec2.SubnetSelection(subnets=[vpc.private_subnets[0]]),
+        instance_type="g6.xlarge",
+        node_count=1,
+        watch=NodeWatch(metrics_port=9810),
+    )
+    scraped = ScrapedFleet(name="trainers", fleet=fleet, exporters=[Exporter.GPUNODE, Exporter.DCGM])
+    MetricsScraper(stack, "Scraper", vpc=vpc, fleets=[scraped], workspace=workspace)
+    MetricsScraper(stack, "Fixed", vpc=vpc, targets=Exporter.SLURMCTLD.at(addresses=["10.0.0.9"]))
     return stack

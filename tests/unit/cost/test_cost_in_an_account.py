@@ -161,6 +161,33 @@ def test_without_bill_cost_explorer_is_not_asked(look: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "answer", "unknown"),
+    [
+        ("ce.list_cost_allocation_tags", {}, "ce:GetCostAndUsage"),
+        (
+            "ce.get_cost_and_usage",
+            {"ResultsByTime": [{"Groups": [{"Keys": ["EC2"], "Metrics": {"UnblendedCost": {"Amount": "1"}}}]}]},
+            "ce:GetCostAndUsage",
+        ),
+        (
+            "ec2.describe_capacity_reservations",
+            {"CapacityReservations": [{"CapacityReservationId": RESERVATION}, {}]},
+            "ec2:DescribeCapacityReservations",
+        ),
+        (
+            "ec2.describe_instances",
+            {"Reservations": [{"Instances": [{"InstanceId": "i-1"}]}, {}]},
+            "ec2:DescribeInstances",
+        ),
+    ],
+)
+def test_a_partial_answer_is_unknown_and_no_traceback(look: Any, call: str, answer: Any, unknown: str) -> None:
+    none: dict[str, Any] = {"ce.get_cost_and_usage": {"ResultsByTime": []}} if call.startswith("ce.list") else {}
+    live = look(FakeAws({**ANSWERS, **none, call: answer}))
+    assert unknown in live.cannot_tell
+
+
+@pytest.mark.parametrize(
     ("code", "message", "said"),
     [
         ("AccessDeniedException", "User not enabled for cost explorer access", "enable Cost Explorer in Billing"),

@@ -16,6 +16,7 @@ network: { availability_zone: REGIONa }
 training: { fleets: { a: { instance_type: g6.xlarge, nodes: 1 } } }
 monitoring: { %s }
 """
+EXISTING = "vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0], availability_zone: REGIONa"
 TOPIC = "arn:aws:sns:us-east-1:111122223333:costs"
 
 
@@ -35,6 +36,8 @@ def faults(folder: Path, text: str, region: str = "us-east-1") -> str:
         "budget: { usd_per_month: 1, emails: [a@example.org] }",
         f"budget: {{ usd_per_month: 0.5, topic_arn: '{TOPIC}', actual_percent: [], forecast_percent: [90.5] }}",
         "dashboard: false, budget: null",
+        "metrics: {}",
+        "metrics: { destination: workspace, retention_days: 1095, exporters: [dcgm, node] }",
     ],
 )
 def test_what_is_right_has_no_findings(tmp_path: Path, text: str) -> None:
@@ -59,6 +62,10 @@ def test_what_is_right_has_no_findings(tmp_path: Path, text: str) -> None:
             "6:54 GPU-SPEC-030",
         ),
         ("budgets: {}", "6:15 GPU-SPEC-005"),
+        ("metrics: { destination: grafana }", "6:39 GPU-SPEC-008"),
+        ("metrics: { exporters: [gpunode] }", "6:38 GPU-SPEC-008"),
+        ("metrics: { retention_days: 30 }", "6:42 GPU-AMP-001"),
+        ("metrics: { destination: workspace, retention_days: 1096 }", "6:66 GPU-AMP-001"),
     ],
 )
 def test_faults_are_named_where_they_stand(tmp_path: Path, text: str, expected: str) -> None:
@@ -76,7 +83,7 @@ def test_a_budget_that_the_nodes_exceed_is_a_warning(tmp_path: Path, usd: float,
     path = tmp_path / "cluster.yaml"
     text = CLUSTER % f"budget: {{ usd_per_month: {usd}, emails: [a@b.org] }}"
     path.write_text(text.replace("REGION", "us-east-1"), encoding="utf-8")
-    assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == ["GPU-BUD-005"] * warns
+    assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == ["GPU-BUD-008"] * warns
 
 
 @pytest.mark.parametrize("capacity", ["spot", "{ capacity_block: cr-0123456789abcdef0, ends_at: 2027-01-12T11:30Z }"])
@@ -87,3 +94,37 @@ def test_what_is_paid_before_use_or_at_a_changing_price_is_not_counted(tmp_path:
         (text % "budget: { usd_per_month: 1, emails: [a@b.org] }").replace("REGION", "us-east-1"), encoding="utf-8"
     )
     assert [one.id for one in read_cluster(path).findings if one.id.startswith("GPU-BUD")] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "into", "expected"),
+    [
+        ("nodes: 1", "nodes: 200", ""),
+        ("nodes: 1", "nodes: 201", "6:15 GPU-SCR-006"),
+        ("nodes: 1", "nodes: 1, watch: { mode: dry-run }", ""),
+        ("nodes: 1", 'nodes: 1, watch: { mode: "off" }', "6:15 GPU-SCR-002"),
+        ("nodes: 1 }", 'nodes: 1 }, b: { instance_type: g6.xlarge, nodes: 300, watch: { mode: "off" } }', ""),
+        ("version: 1", "version: 1\norchestrator: eks", "7:15 GPU-SCR-006"),
+        ("REGIONa }", f"REGIONa, control_availability_zones: [{', '.join(f'REGION{one}' for one in 'abcdef')}] }}", ""),
+        (
+            "availability_zone: REGIONa",
+            EXISTING,
+            "6:15 GPU-SCR-004",
+        ),
+        (
+            "availability_zone: REGIONa",
+            f"{EXISTING}, service_subnets: {{ REGIONa: subnet-0123456789abcdef1, REGIONb: subnet-0123456789abcdef2 }}",
+            "",
+        ),
+    ],
+)
+def test_a_collector_reads_groups_with_a_watchdog_from_two_zones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, into: str, expected: str
+) -> None:
+    assert change in CLUSTER
+    monkeypatch.setattr(f"{__name__}.CLUSTER", CLUSTER.replace(change, into, 1))
+    assert faults(tmp_path, "metrics: {}") == expected
+
+
+def test_a_region_without_collectors_is_named(tmp_path: Path) -> None:
+    assert faults(tmp_path, "metrics: {}", "us-gov-west-1") == "6:15 GPU-SCR-005"

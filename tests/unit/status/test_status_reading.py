@@ -14,6 +14,7 @@ from cdk_gpu_clusters_stacks import preflight
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.preflight import Account
 from cdk_gpu_clusters_stacks.spec import load_cluster
+from cdk_gpu_clusters_stacks.stack_names import fleet_path
 from cdk_gpu_clusters_stacks.status import NodeState, Status, policy_for_status, read_status, status_text
 from fake_aws import FakeAws, Refusal
 from preflight_account import ACCOUNT, ON_EKS, ON_PCS, spec_of
@@ -310,3 +311,32 @@ def test_the_policy_has_read_only_actions_that_exist(file: str, service: str) ->
         client: Any = boto3.client(name, region_name="us-east-1")
         assert operation in client.meta.service_model.operation_names
         assert operation.startswith(("Describe", "Get", "List", "Filter"))
+
+
+def test_the_fleet_of_each_example_has_the_name_that_its_nodes_send() -> None:
+    """Recorded templates: the dimension of alarms on nodes, and what `status` asks for without them."""
+    folder = Path(__file__).resolve().parents[2] / "synth" / "__snapshots__" / "test_cluster_stacks"
+    groups = {"AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup", "AWS::PCS::ComputeNodeGroup"}
+    kinds = set()
+    for file in folder.glob("*.json"):
+        for name, template in json.loads(file.read_text("utf-8")).items():
+            resources = template["Resources"].values()
+            paths = {
+                dimension["Value"]
+                for one in resources
+                if one["Type"] == "AWS::CloudWatch::Alarm" and one["Properties"].get("Namespace") == "GpuCluster"
+                for dimension in one["Properties"]["Dimensions"]
+            }
+            for kind in groups & {one["Type"] for one in resources} if paths else ():
+                stack = name.removesuffix(".template.json")
+                of = next(one for one in ("login", "inference", "fleet") if f"-{one}" in stack)
+                assert paths == {fleet_path(stack, of, in_auto_scaling_group=kind.startswith("AWS::Auto"))}
+                kinds.add((kind.rpartition(":")[2], of))
+    assert kinds == {
+        ("AutoScalingGroup", "fleet"),
+        ("AutoScalingGroup", "inference"),
+        ("ComputeNodeGroup", "fleet"),
+        ("ComputeNodeGroup", "login"),
+        ("Nodegroup", "fleet"),
+        ("Nodegroup", "inference"),
+    }

@@ -1,0 +1,178 @@
+"""One DNS record for each fleet, with the addresses of its nodes in service.
+
+Nodes of an Auto Scaling group have no names that a configuration could list. AWS Cloud Map would give them one name,
+but answers a query with eight of its instances at most, so that Prometheus would miss the others of a larger fleet. A
+record of Route 53 with simple routing has all its values in each answer.
+
+A state machine without code writes the record every three minutes from what the group has. It needs nothing on the
+nodes and no permission of theirs, and a node that ends without a word disappears as well. Each run writes the full
+record, so that one that fails or is late is made good by the next.
+
+Sources: AWS Cloud Map API reference, DnsConfig, and Route 53 developer guide, "Multivalue answer routing" (eight);
+Route 53 developer guide, "Simple routing" (all values) and "DNS constraints and behaviors"; Step Functions developer
+guide, "Transforming data with JSONata"; Prometheus, discovery/dns/dns.go (a name without records has no targets; an
+answer that is truncated is asked for again over TCP).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cdk_gpu_clusters._template import Resources, allow
+from cdk_gpu_clusters.compute.reconcile import sdk_call
+from cdk_gpu_clusters.compute.state_machine import StateMachine
+
+#: With the seconds of `TTL_SECONDS` and of Prometheus' own refresh (30), less than the five minutes after which a node
+#: that does not answer raises `NodeSilent`: a node that ended is no longer a target then.
+PERIOD_MINUTES = 3
+TTL_SECONDS = 30
+MACHINE = "Addresses/Machine"
+# Interfaces have up to 2 KB of text, and a task returns at most 256 KiB.
+_NODES_PER_CALL = 50
+_TIMEOUT_SECONDS = 120
+_RETRY = {
+    "ErrorEquals": ["States.ALL"],
+    "IntervalSeconds": 5,
+    "MaxAttempts": 3,
+    "BackoffRate": 2,
+    "JitterStrategy": "FULL",
+}
+_CARD = "($exists(Attachment.NetworkCardIndex) ? Attachment.NetworkCardIndex : 0)"
+
+
+def address_resources(
+    groups: Mapping[str, str], *, zone_name: str, zone_id: str, zone_arn: str, partition: str, account: str
+) -> Resources:
+    """The state machine that writes the records, and a schedule for each fleet, by path below the scraper.
+
+    Args:
+        groups: Name of the Auto Scaling group of each fleet, by the fleet's DNS label; may be tokens.
+        zone_name: Name of the private hosted zone.
+        zone_id: Its id; may be a token.
+        zone_arn: Its ARN; may be a token.
+        partition: Partition of the stack.
+        account: Account of the stack.
+    """
+    machine = StateMachine(
+        path=MACHINE,
+        definition=definition(partition),
+        substitutions={"Zone": zone_id},
+        permissions=[
+            allow(zone_arn, "route53:ChangeResourceRecordSets", "route53:ListResourceRecordSets"),
+            # None of them has a resource level (service authorization reference).
+            allow("*", "autoscaling:DescribeAutoScalingGroups", "ec2:DescribeNetworkInterfaces"),
+        ],
+        account=account,
+    )
+    rules = {
+        f"Addresses/{label}": machine.rule(
+            f"Writes the addresses of the fleet {label}",
+            f"rate({PERIOD_MINUTES} minutes)",
+            Input=json.dumps({"group": group, "name": f"{label}.{zone_name}"}, separators=(",", ":")),
+        )
+        for label, group in groups.items()
+    }
+    return {**machine.resources(), **rules}
+
+
+def definition(partition: str) -> dict[str, Any]:
+    """The state machine in the Amazon States Language; `${Zone}` is filled in.
+
+    Args:
+        partition: Partition of the stack.
+    """
+    look = {
+        "Resource": sdk_call(partition, "autoscaling", "describeAutoScalingGroups"),
+        "Arguments": {"AutoScalingGroupNames": "{% [$states.input.group] %}"},
+    }
+    nodes = "$states.result.AutoScalingGroups[0].Instances[LifecycleState = 'InService'].InstanceId"
+    find = {
+        "Resource": sdk_call(partition, "route53", "listResourceRecordSets"),
+        "Arguments": {
+            "HostedZoneId": "${Zone}",
+            "StartRecordName": "{% $name %}",
+            "StartRecordType": "A",
+            "MaxItems": "1",
+        },
+    }
+    record = {
+        "Name": "{% $name %}",
+        "Type": "A",
+        "Ttl": TTL_SECONDS,
+        "ResourceRecords": "{% [$addresses.{'Value': $}] %}",
+    }
+    return {
+        "Comment": "Writes the addresses of the nodes of a fleet into its DNS record",
+        "QueryLanguage": "JSONata",
+        "StartAt": "Look",
+        "TimeoutSeconds": _TIMEOUT_SECONDS,
+        "States": {
+            "Look": {
+                **_task(look, "Describe"),
+                "Assign": {"name": "{% $states.input.name %}", "nodes": f"{{% [{nodes}] %}}"},
+            },
+            "Describe": _describe(partition),
+            "IsAny": _choice("$count($addresses) > 0", "Write", "Find"),
+            "Write": _task(_change(partition, "UPSERT", record), "Done"),
+            # A record without values cannot be written.
+            "Find": {
+                **_task(find, "IsThere"),
+                "Assign": {
+                    "found": "{% [$states.result.ResourceRecordSets[Name = $name & '.' and Type = 'A']] %}",
+                },
+            },
+            "IsThere": _choice("$count($found) > 0", "Remove", "Done"),
+            "Remove": _task(_change(partition, "DELETE", "{% $found[0] %}"), "Done"),
+            "Done": {"Type": "Succeed"},
+        },
+    }
+
+
+def _describe(partition: str) -> dict[str, Any]:
+    """The state that finds the address of each node: that of its first interface."""
+    chosen = f"$states.input * {_NODES_PER_CALL} <= $at and $at < ($states.input + 1) * {_NODES_PER_CALL}"
+    describe = {
+        "Resource": sdk_call(partition, "ec2", "describeNetworkInterfaces"),
+        "Arguments": {
+            "Filters": [
+                {
+                    "Name": "attachment.instance-id",
+                    "Values": f"{{% [$filter($nodes, function($id, $at) {{ {chosen} }})] %}}",
+                },
+                {"Name": "attachment.device-index", "Values": ["0"]},
+            ]
+        },
+    }
+    addresses = f"[$states.result.NetworkInterfaces[{_CARD} = 0].PrivateIpAddress]"
+    return {
+        "Type": "Map",
+        "Items": f"{{% [0..$ceil($count($nodes) / {_NODES_PER_CALL}) - 1] %}}",
+        "MaxConcurrency": 4,
+        "ItemProcessor": {
+            "ProcessorConfig": {"Mode": "INLINE"},
+            "StartAt": "DescribeSome",
+            "States": {"DescribeSome": {**_task(describe), "Output": f"{{% {addresses} %}}"}},
+        },
+        "Assign": {"addresses": "{% [$sort($reduce($states.result, $append, []))] %}"},
+        "Next": "IsAny",
+    }
+
+
+def _change(partition: str, action: str, record: Any) -> dict[str, Any]:
+    change = {"Action": action, "ResourceRecordSet": record}
+    return {
+        "Resource": sdk_call(partition, "route53", "changeResourceRecordSets"),
+        "Arguments": {"HostedZoneId": "${Zone}", "ChangeBatch": {"Changes": [change]}},
+    }
+
+
+def _task(task: Mapping[str, Any], next_state: str | None = None) -> dict[str, Any]:
+    after = {"End": True} if next_state is None else {"Next": next_state}
+    return {"Type": "Task", **task, "Output": {}, "Retry": [_RETRY], **after}
+
+
+def _choice(condition: str, then: str, otherwise: str) -> dict[str, Any]:
+    rule = {"Condition": f"{{% {condition} %}}", "Next": then}
+    return {"Type": "Choice", "Choices": [rule], "Default": otherwise}
