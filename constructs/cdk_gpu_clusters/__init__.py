@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
+    from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
     from cdk_gpu_clusters.observability.panels import (
         DashboardFileSystem,
@@ -219,6 +220,7 @@ else:
         "WatchMode": "node.settings",
         "checkpoint_environment": "node.storage",
         "cluster_settings": "node.slurm_settings",
+        "exporter_rows": "observability.exporter_panels",
         "grafana_dashboard": "observability.grafana_dashboard",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
@@ -356,6 +358,7 @@ __all__ = [
     "__version__",
     "checkpoint_environment",
     "cluster_settings",
+    "exporter_rows",
     "grafana_dashboard",
     "kubectl_part",
     "node_health_rights",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,10 +19,11 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models import dashboard as grafana
 from grafana_foundation_sdk.models import units
 
-from cdk_gpu_clusters import DashboardFleet
+from cdk_gpu_clusters import DashboardFleet, Exporter
 from cdk_gpu_clusters.catalogue.prices import newest_price
 from cdk_gpu_clusters.node.gpunode.metrics import names
 from cdk_gpu_clusters.node.gpunode.metrics.record import record
+from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
 from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
 from cdk_gpu_clusters.observability.panels import plan_prometheus_dashboard
 from dashboard_picture import Points, grafana_svg
@@ -42,6 +44,44 @@ TRAINERS = DashboardFleet(
 SPLIT = DashboardFleet(name="split", path='app/"Split"', instance_type="p5.48xlarge", whole_gpus=False, mig=True)
 
 
+#: A minute of each exporter, with the names and labels of the sources that `exporter_rows` names.
+EXPORTED = {
+    Exporter.DCGM: """\
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",GPU_I_ID="1",GPU_I_PROFILE="3g.40gb",fleet="llama/Fleet"} 0.25
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",GPU_I_ID="2",GPU_I_PROFILE="3g.40gb",fleet="llama/Fleet"} 0.75
+DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-1",fleet="llama/Fleet"} 0.4
+DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU-1",fleet="llama/Fleet"} 0.5
+DCGM_FI_PROF_PCIE_TX_BYTES{gpu="0",UUID="GPU-1"} 1e9
+DCGM_FI_PROF_PCIE_RX_BYTES{gpu="0",UUID="GPU-1"} 2e9""",
+    Exporter.SLURMCTLD: """\
+slurm_jobs_pending 3
+slurm_jobs_running 5
+slurm_partition_jobs_pending{partition="train"} 2
+slurm_partition_jobs_pending{partition="dev"} 1
+slurm_nodes_alloc 4
+slurm_nodes_mixed 1
+slurm_nodes_idle 2
+slurm_nodes_down 0
+slurm_nodes_drain 1""",
+    Exporter.VLLM: """\
+vllm:num_requests_running{engine="0",model_name="assistant"} 8
+vllm:num_requests_waiting{engine="0",model_name="assistant"} 2
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.1",model_name="assistant"} MINUTE
+vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="assistant"} MINUTE
+vllm:generation_tokens_total{engine="0",model_name="assistant"} MINUTE""",
+    Exporter.RAY: """\
+ray_tasks{Name="train",State="RUNNING",IsRetry="0"} 7
+ray_actors{Name="Worker",State="ALIVE"} 4""",
+}
+
+
+def exported() -> Iterator[str]:
+    for text in EXPORTED.values():
+        for line in text.splitlines():
+            for minute in range(10):
+                yield f"{line.replace('MINUTE', str(60 * minute))} {START + 60 * minute}"
+
+
 def model_of(*fleets: DashboardFleet) -> dict[str, Any]:
     return grafana_dashboard(plan_prometheus_dashboard(fleets), title="llama")
 
@@ -56,13 +96,13 @@ def server(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     split = {names.MIG_DEVICES_IN_USE: [5], names.MIG_MEMORY_USED_PERCENT: [40, 60], names.XIDS: [1, 1]}
     with patch("time.time", return_value=START + 3600):
         day.read(record(split, fleet=SPLIT.path, instance_id="i-split"))
-    load(str(programs / "promtool"), folder, scraped(day))
+    load(str(programs / "promtool"), folder, chain(scraped(day), exported()))
     with running(str(programs / "prometheus"), folder, {}, "--storage.tsdb.retention.time=100y") as made:
         yield made
 
 
 def answers(
-    server: Server, *, fleet: str = ".+", instance: str = ".+"
+    server: Server, *, fleet: str = ".*", instance: str = ".*"
 ) -> Callable[[Mapping[str, Any]], dict[str, Points]]:
     """The lines of a panel, with the variables as a reader chose them."""
 
@@ -72,7 +112,7 @@ def answers(
             query = target["expr"].replace("$fleet", fleet).replace("$instance", instance)
             last = START + 60 * (MINUTES - 1)
             for line in server.ask("query_range", query=query, start=str(START), end=str(last), step="60")["result"]:
-                legend = target["legendFormat"].replace("{{fleet}}", line["metric"].get("fleet", ""))
+                legend = re.sub(r"{{(\w+)}}", lambda label: line["metric"].get(label[1], ""), target["legendFormat"])  # noqa: B023
                 found[legend] = [(int(second), float(value)) for second, value in line["values"]]
         return found
 
@@ -97,6 +137,31 @@ def test_every_query_of_a_fleet_with_mig_has_data(server: Server) -> None:
     found = {title: ask(graphs(model_of(SPLIT))[title]) for title in ("MIG devices in use", "GPU memory")}
     assert found["MIG devices in use"][SPLIT.path][0] == (START + 3600, 5)
     assert found["GPU memory"][f"{SPLIT.path} MIG device"][0] == (START + 3600, 60)
+
+
+def test_every_query_of_every_exporter_has_data(server: Server) -> None:
+    ask, rows = answers(server), exporter_rows(EXPORTED)
+    assert [row.title for row in rows] == ["GPU engines", "Slurm", "Model servers", "Ray"]
+    found = {}
+    for title, panel in graphs(grafana_dashboard(rows, title="llama")).items():
+        for target in panel["targets"]:
+            lines = ask({"targets": [target]})
+            assert any(lines.values()), (title, target["expr"])
+        found[title] = {label: dict(points)[START + 300] for label, points in ask(panel).items()}
+    assert found["GPU engine active"] == {f"{FLEET} average": 50, f"{FLEET} minimum": 25}
+    assert found["Jobs"] == {"pending": 3, "running": 5}
+    assert found["Pending jobs of partitions"] == {"train": 2, "dev": 1}
+    assert found["Requests"] == {"assistant running": 8, "assistant waiting": 2}
+    assert found["Generated tokens"]["assistant"] == pytest.approx(1)
+    assert found["Time to first token"]["assistant 0.5"] == pytest.approx(0.05)
+    assert found["Ray tasks"] == {"RUNNING": 7}
+    assert exporter_rows([Exporter.GPUNODE, Exporter.NODE]) == ()
+
+
+def test_a_fleet_is_chosen_where_exporters_name_it(server: Server) -> None:
+    panels = graphs(grafana_dashboard(exporter_rows(EXPORTED), title="llama"))
+    assert answers(server, fleet=FLEET)(panels["GPU engine active"])
+    assert answers(server, fleet=FLEET)(panels["PCIe traffic"]) == {}
 
 
 def test_the_day_tells_the_story_that_cloudwatch_has(drawn: Mapping[str, Mapping[str, Points]]) -> None:
@@ -166,7 +231,7 @@ def read_by_grafana(model: Mapping[str, Any]) -> Any:
 
 
 def test_grafanas_models_know_every_field() -> None:
-    model = model_of(TRAINERS, SPLIT)
+    model = grafana_dashboard((*plan_prometheus_dashboard([TRAINERS, SPLIT]), *exporter_rows(EXPORTED)), title="llama")
     assert list(lost(model, read_by_grafana(model))) == []
     assert {one["type"] for one in read_by_grafana(model)["panels"]} == {"row", "text", "timeseries"}
 

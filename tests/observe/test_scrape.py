@@ -15,7 +15,8 @@ from cdk_gpu_clusters.node.gpunode.health import Health, HealthServer
 from cdk_gpu_clusters.node.gpunode.metrics.exposition import Reading, exposition, keep_readings
 from cdk_gpu_clusters.node.gpunode.metrics.names import LUSTRE_READ, METRICS, UNHEALTHY_NODES
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
-from cdk_gpu_clusters.observability.prometheus_rules import JOB, prometheus_rules
+from cdk_gpu_clusters.observability.prometheus_rules import prometheus_rules
+from cdk_gpu_clusters.rules.scrape import JOB
 from prometheus_server import Server, eventually, running
 
 FLEET, INSTANCE = 'app/"Train\\ers"', "i-0123456789abcdef0"

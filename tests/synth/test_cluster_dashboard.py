@@ -13,10 +13,11 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from cdk_gpu_clusters import ClusterDashboard, ConfigError, DashboardFileSystem, DashboardFleet, GpuFleet
+from cdk_gpu_clusters import ClusterDashboard, ConfigError, DashboardFileSystem, DashboardFleet, Exporter, GpuFleet
 from cdk_gpu_clusters.catalogue.prices import newest_price
 from cdk_gpu_clusters.node.gpunode.metrics.names import METRICS, NAMESPACE
 from cdk_gpu_clusters.observability.cloudwatch_dashboard import cloudwatch_body
+from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
 from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
 from cdk_gpu_clusters.observability.panels import MOST_METRICS, Panel, plan_dashboard, plan_prometheus_dashboard
 from dashboard_picture import dashboard_svg, lines_of
@@ -92,7 +93,7 @@ def test_the_page_explains_every_panel() -> None:
     found: dict[str, list[str]] = {}
     for where, rows in (
         ("CloudWatch", plan_dashboard(fleets, [CORPUS])),
-        ("Grafana", plan_prometheus_dashboard(fleets)),
+        ("Grafana", (*plan_prometheus_dashboard(fleets), *exporter_rows(list(Exporter)))),
     ):
         for row in rows:
             for panel in row.panels:

@@ -86,7 +86,7 @@ def _choice(name: str, label: str, query: str) -> dict[str, Any]:
         "sort": 1,
         "multi": True,
         "includeAll": True,
-        "allValue": ".+",
+        "allValue": ".*",  # also of what has no such label
         "current": {"text": ["All"], "value": ["$__all"], "selected": True},
     }
 

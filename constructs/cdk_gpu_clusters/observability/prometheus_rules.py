@@ -11,12 +11,11 @@ from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at
 from cdk_gpu_clusters.node.alerts import NodeAlert, prometheus_alerts, runbook_of
 from cdk_gpu_clusters.node.gpunode.metrics import names
 from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
+from cdk_gpu_clusters.rules.scrape import JOB
 
 if TYPE_CHECKING:
     from aws_cdk import aws_aps as aps
 
-#: Name of the scrape job whose targets are nodes with `NodeWatch(metrics_port=...)`.
-JOB: Final = "gpunode"
 NODE_SILENT: Final = "NodeSilent"
 # An event is one point of a counter: the alert lasts as long as people may need to see it.
 _EVENT_WINDOW = "15m"

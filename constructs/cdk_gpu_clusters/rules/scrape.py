@@ -45,6 +45,8 @@ SCRAPED_FLEET = define_rule(
 
 #: Port of `/metrics` of the watchdog of nodes, where it is served and none is given.
 METRICS_PORT = 9810
+#: Name of the scrape job whose targets are nodes with `NodeWatch(metrics_port=...)`.
+JOB = "gpunode"
 LEAST_INTERVAL_SECONDS = 30
 _MOST_BYTES = 256 * 1024
 _FEWEST_SUBNETS, MOST_SUBNETS = 2, 5

@@ -32,9 +32,10 @@ def dashboard(
 
     Import the file in Grafana. A fleet is on it if `monitoring.metrics` lets its nodes serve their metrics.
     """
+    from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
     from cdk_gpu_clusters.observability.panels import plan_prometheus_dashboard
-    from cdk_gpu_clusters_stacks.plan import scraped_fleets
+    from cdk_gpu_clusters_stacks.plan import scraped_exporters, scraped_fleets
 
     cluster = read(file)
     if page.exists() and file.exists() and page.samefile(file):
@@ -45,7 +46,8 @@ def dashboard(
             f"{file}: no fleet serves metrics for Prometheus; add `monitoring: {{metrics: {{}}}}`, with "
             "`orchestrator: ec2` and a fleet whose `watch.mode` is not off"
         )
-    model = grafana_dashboard(plan_prometheus_dashboard(fleets), title=cluster.name, uid=cluster.name)
+    rows = (*plan_prometheus_dashboard(fleets), *exporter_rows(scraped_exporters(cluster)))
+    model = grafana_dashboard(rows, title=cluster.name, uid=cluster.name)
     text = json.dumps(model, indent=2) + "\n"
     if str(page) == output.STREAM:
         output.write(text)

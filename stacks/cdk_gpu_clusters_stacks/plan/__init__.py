@@ -1,8 +1,17 @@
 """What a cluster file makes, seen before it is paid for: the model of `plan` and `report`. Imports no CDK."""
 
-from ._dashboard import scraped_fleets
+from ._dashboard import scraped_exporters, scraped_fleets
 from .changes import Change, Comparison, Effect, compare_clusters
 from .cluster import plan_cluster
 from .model import ClusterPlan
 
-__all__ = ["Change", "ClusterPlan", "Comparison", "Effect", "compare_clusters", "plan_cluster", "scraped_fleets"]
+__all__ = [
+    "Change",
+    "ClusterPlan",
+    "Comparison",
+    "Effect",
+    "compare_clusters",
+    "plan_cluster",
+    "scraped_exporters",
+    "scraped_fleets",
+]

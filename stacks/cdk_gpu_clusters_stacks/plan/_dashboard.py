@@ -7,6 +7,7 @@ from dataclasses import replace
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.observability.panels import DashboardFleet
+from cdk_gpu_clusters.observability.targets import Exporter
 from cdk_gpu_clusters_stacks.spec.data import LUSTRE
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
@@ -37,6 +38,14 @@ def scraped_fleets(spec: ClusterSpec) -> list[DashboardFleet]:
     """The fleets whose metrics Prometheus scrapes, by name, with the paths that their metrics have."""
     scraped = sorted((view for view in planned_fleets(spec) if view.is_scraped), key=lambda one: one.name)
     return [replace(dashboard_fleet(view, spec), path=_path(view, spec.name)) for view in scraped]
+
+
+def scraped_exporters(spec: ClusterSpec) -> list[Exporter]:
+    """What a collector of the cluster file scrapes from each fleet; nothing without `monitoring.metrics`."""
+    monitoring = spec.monitoring
+    if monitoring is None or monitoring.metrics is None:
+        return []
+    return [Exporter.GPUNODE, *(Exporter[name.upper()] for name in monitoring.metrics.exporters)]
 
 
 def _path(view: PlannedFleet, cluster: str) -> str:

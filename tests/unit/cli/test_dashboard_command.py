@@ -45,6 +45,18 @@ def test_the_file_has_the_fleets_that_are_scraped(tmp_path: Path) -> None:
     assert "unwatched" not in text
 
 
+def test_rows_of_exporters_are_there_only_with_them(tmp_path: Path) -> None:
+    def rows(name: str, exporters: str) -> list[str]:
+        folder = tmp_path / name
+        folder.mkdir()
+        assert written(folder, f"{CLUSTER}monitoring: {{ metrics: {{ exporters: {exporters} }} }}\n") == 0
+        model = json.loads((folder / "grafana.json").read_text("utf-8"))
+        return [panel["title"] for panel in model["panels"] if panel["type"] == "row"]
+
+    assert rows("none", "[]") == rows("node", "[node]")
+    assert rows("dcgm", "[dcgm]") == [*rows("again", "[]"), "GPU engines"]
+
+
 def test_standard_output_is_the_same_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert written(tmp_path, SCRAPED) == 0
     capsys.readouterr()
