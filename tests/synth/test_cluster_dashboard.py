@@ -202,6 +202,17 @@ def test_the_threshold_of_idle_time_is_that_of_the_alert() -> None:
     assert steps(None) == [None]
 
 
+def test_queries_of_many_fleets_have_names_of_their_own() -> None:
+    fleets = [replace(TRAINERS, path=f"llama/Fleet{number}") for number in range(60)]
+    model = grafana_dashboard(plan_prometheus_dashboard(fleets), title="llama")
+    for panel in model["panels"]:
+        names = [target["refId"] for target in panel.get("targets", ())]
+        assert len(set(names)) == len(names)
+        assert len(names) in (
+            {60} if panel.get("title") in {"Time to the end", "Price of nodes that measure"} else {0, 1, 2}
+        )
+
+
 def test_panels_of_grafana_lie_in_its_grid_and_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     model = grafana_dashboard(plan_prometheus_dashboard([TRAINERS, replace(TRAINERS, mig=True)]), title="llama")

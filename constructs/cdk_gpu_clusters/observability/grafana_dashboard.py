@@ -15,6 +15,8 @@ from cdk_gpu_clusters.observability.panels import Panel, Row
 
 _COLUMNS: Final = 24
 _HEIGHT, _MOST_IN_LINE = 8, 4
+#: Kind of query of a variable, as Grafana 10.4 itself exports it.
+_LABEL_VALUES: Final = 1
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 #: Units of Grafana (packages/grafana-data/src/valueFormats/categories.ts). Other values are counts.
 _UNITS: Final = {
@@ -81,7 +83,7 @@ def _choice(name: str, label: str, query: str) -> dict[str, Any]:
         "name": name,
         "label": label,
         "datasource": _SOURCE,
-        "query": {"query": query, "refId": name},
+        "query": {"qryType": _LABEL_VALUES, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
         "refresh": 2,  # when the time range changes: nodes come and go
         "sort": 1,
         "multi": True,
@@ -122,7 +124,7 @@ def _graph(panel: Panel, alerts: Sequence[NodeAlert]) -> dict[str, Any]:
         "interval": "1m",  # nodes measure once a minute
         "targets": [
             {
-                "refId": chr(ord("A") + number),
+                "refId": _name(number),
                 "datasource": _SOURCE,
                 "expr": query.expression,
                 "legendFormat": query.legend,
@@ -138,13 +140,18 @@ def _graph(panel: Panel, alerts: Sequence[NodeAlert]) -> dict[str, Any]:
     }
 
 
+def _name(number: int) -> str:
+    """Names of queries as Grafana gives them, A to Z; then A1, B1 and so on."""
+    return f"{chr(ord('A') + number % 26)}{number // 26 or ''}"
+
+
 def _defaults(panel: Panel, alerts: Sequence[NodeAlert]) -> dict[str, Any]:
     unit = _UNITS.get(panel.unit)
     steps = [{"value": None, "color": "green"}, *({"value": one.threshold, "color": "red"} for one in alerts)]
     defaults: dict[str, Any] = {
         "min": 0,
         "thresholds": {"mode": "absolute", "steps": steps},
-        "custom": {"lineWidth": 1, "fillOpacity": 10 if not alerts else 0, "showPoints": "never", "spanNulls": False},
+        "custom": {"lineWidth": 1, "fillOpacity": 10 if not alerts else 0, "showPoints": "auto", "spanNulls": False},
     }
     if alerts:
         defaults["custom"]["thresholdsStyle"] = {"mode": "line"}
