@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
+    from cdk_gpu_clusters.observability.alert_manager import alert_manager_configuration
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
@@ -225,6 +226,7 @@ else:
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
         "plan_prometheus_dashboard": "observability.panels",
+        "alert_manager_configuration": "observability.alert_manager",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
         "scrape_configuration": "observability.targets",
@@ -356,6 +358,7 @@ __all__ = [
     "UserList",
     "WatchMode",
     "__version__",
+    "alert_manager_configuration",
     "checkpoint_environment",
     "cluster_settings",
     "exporter_rows",

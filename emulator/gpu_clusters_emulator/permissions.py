@@ -300,6 +300,10 @@ def _elbv2(_world: World, operation: str, params: Json) -> Iterator[str]:
     yield "*" if operation.startswith("Describe") else str(params.get("TargetGroupArn", "*"))
 
 
+def _route53(_world: World, _operation: str, params: Json) -> Iterator[str]:
+    yield f"arn:aws:route53:::hostedzone/{params['HostedZoneId'].removeprefix('/hostedzone/')}"
+
+
 _RESOURCES: Mapping[str, Callable[[World, str, Json], Iterator[str]]] = {
     "autoscaling": _autoscaling,
     "cloudwatch": _cloudwatch,
@@ -309,6 +313,7 @@ _RESOURCES: Mapping[str, Callable[[World, str, Json], Iterator[str]]] = {
     "logs": _logs,
     "pcs": _pcs,
     "resource-groups": _resource_groups,
+    "route53": _route53,
 }
 
 

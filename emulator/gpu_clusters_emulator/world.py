@@ -138,6 +138,7 @@ class Type(StrEnum):
     SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
     SCALING_POLICY = "AWS::AutoScaling::ScalingPolicy"
     ALARM = "AWS::CloudWatch::Alarm"
+    HOSTED_ZONE = "AWS::Route53::HostedZone"
     EVENTS_RULE = "AWS::Events::Rule"
     STATE_MACHINE = "AWS::StepFunctions::StateMachine"
     FILE_SYSTEM = "AWS::FSx::FileSystem"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -24,16 +25,22 @@ from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec, MetricsSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
 
+if TYPE_CHECKING:  # takes long to load
+    from cdk_gpu_clusters_stacks.slurm import ExistingSlurm, SlurmStack
+
 
 class MonitoringStack(cdk.Stack):
     """The dashboard, the budget and the collector of metrics of a cluster, whichever its file has."""
 
-    def __init__(self, site: Site, fleets: Sequence[NodesStack]) -> None:
+    def __init__(
+        self, site: Site, fleets: Sequence[NodesStack], slurm: SlurmStack | ExistingSlurm | None = None
+    ) -> None:
         """Define the stack.
 
         Args:
             site: What the stacks of the cluster have in common.
             fleets: Stacks of all fleets.
+            slurm: Cluster of AWS PCS that the fleets are in; None if they are in none.
         """
         name = monitoring_stack(site.spec.name)
         super().__init__(site.app, name, env=site.env, description="Monitoring of a GPU cluster")
@@ -54,7 +61,7 @@ class MonitoringStack(cdk.Stack):
         if spec.budget is not None:
             self._budget(site.spec.name, spec.budget)
         if spec.metrics is not None:
-            self._metrics(site, spec.metrics, [fleet for fleet in fleets if fleet.planned.is_scraped])
+            self._metrics(site, spec.metrics, [fleet for fleet in fleets if fleet.planned.is_scraped], slurm)
 
     def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
         """A fleet with the names that its stacks have."""
@@ -84,21 +91,25 @@ class MonitoringStack(cdk.Stack):
             forecast_percent=budget.forecast_percent,
         )
 
-    def _metrics(self, site: Site, spec: MetricsSpec, fleets: Sequence[NodesStack]) -> None:
-        """The collector of the metrics of the nodes, and the workspace that they go to."""
+    def _metrics(
+        self, site: Site, spec: MetricsSpec, fleets: Sequence[NodesStack], slurm: SlurmStack | ExistingSlurm | None
+    ) -> None:
+        """The collector of the metrics of nodes and of Slurm, and the workspace that they go to."""
         workspace = None
         if spec.destination == "workspace":
             workspace = MetricsWorkspace(self, "Workspace", alias=site.spec.name, retention_days=spec.retention_days)
             workspace.add_rules("Rules")
             publish(self, "WorkspaceArn", workspace.workspace_arn, description="Workspace with the metrics")
         exporters = scraped_exporters(site.spec)
+        vpc = site.place.vpc(self)
         MetricsScraper(
             self,
             "Scraper",
-            vpc=site.place.vpc(self),
+            vpc=vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=site.place.service_subnets(self)[:MOST_SUBNETS]),
             zone_name=f"{site.spec.name}.gpu-metrics.internal",
             fleets=[self._scraped(fleet, exporters) for fleet in sorted(fleets, key=lambda one: one.planned.name)],
+            slurm_clusters={} if slurm is None else {"slurm": slurm.import_into(self, vpc)},
             workspace=workspace,
         )
 

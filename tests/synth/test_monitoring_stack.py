@@ -142,3 +142,16 @@ def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesiz
     }
     assert serves == {"reserved": True, "split": False}
     assert "NodeGroupId" not in templates["lab-fleet-split"]["Outputs"]
+
+
+def test_of_pcs_the_controller_is_scraped(synthesize: Synthesize) -> None:
+    section = 'orchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }\nmonitoring: { metrics: {} }\n'
+    templates = synthesize(f"{CLUSTER}{section}")
+    resources = templates["lab-monitoring"]["Resources"].values()
+    [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
+    jobs = yaml.safe_load(scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"])["scrape_configs"]
+    assert len(jobs) == 5
+    assert {job["dns_sd_configs"][0]["names"][0] for job in jobs} == {"slurm.lab.gpu-metrics.internal"}
+    [admitted] = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
+    of_slurm = {"StackName": "lab-slurm", "OutputName": "SecurityGroupId"}
+    assert (admitted["FromPort"], admitted["GroupId"]) == (6817, {"Fn::GetStackOutput": of_slurm})

@@ -353,6 +353,7 @@ def _of_group(group_name: str, metric: str, label: str, expression: str | None =
     )
 
 
+_MEASURING = Query(legend="{{fleet}}", expression=f"count by (fleet) ({MEASURED_AT}{{{_CHOSEN}}})")
 _ACTIONS = ((0, "none"), (2, "watch"), (3, "reset"), (4, "reboot"), (5, "replace"))
 
 
@@ -371,7 +372,7 @@ def _nodes(fleets: Sequence[DashboardFleet]) -> Row:
                 title="Nodes that measure",
                 unit="nodes",
                 meaning="Nodes that Prometheus scraped and that measured in the last three minutes.",
-                queries=(Query(legend="{{fleet}}", expression=f"count by (fleet) ({MEASURED_AT}{{{_CHOSEN}}})"),),
+                queries=(_MEASURING,) if fleets else (),
             ),
             _panel(
                 fleets,

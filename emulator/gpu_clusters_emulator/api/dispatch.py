@@ -16,7 +16,7 @@ from ..faults import ApiError
 from ..permissions import authorize
 from ..service_shapes import call_messages, service_model
 from ..world import Caller, Json, World
-from . import autoscaling, ec2, eks, elbv2, fsx, pcs, resource_groups, ssm
+from . import autoscaling, ec2, eks, elbv2, fsx, pcs, resource_groups, route53, ssm
 from .protocols import (
     as_input,
     as_result,
@@ -40,6 +40,7 @@ _MODULES: Mapping[str, ModuleType] = {
     "fsx": fsx,
     "pcs": pcs,
     "resource-groups": resource_groups,
+    "route53": route53,
     "ssm": ssm,
 }
 #: Services as requests are signed for them, and as botocore names them.

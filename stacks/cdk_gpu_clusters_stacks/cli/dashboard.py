@@ -18,7 +18,7 @@ app = new_app()
 @app.command(
     epilog=examples(
         "gpu-clusters dashboard cluster.yaml -o grafana.json",
-        then="Exit status: 0; 2 for a file that cannot be used or written, or a cluster whose nodes serve no metrics.",
+        then="Exit status: 0; 2 for a file that cannot be used or written, or a cluster that is not scraped.",
     )
 )
 def dashboard(
@@ -28,25 +28,22 @@ def dashboard(
     ),
     force: files.Force = False,
 ) -> None:
-    """Write a dashboard for Grafana: what Prometheus scrapes from the fleets of a cluster file.
+    """Write a dashboard for Grafana: what Prometheus scrapes from the cluster of a cluster file.
 
-    Import the file in Grafana. A fleet is on it if `monitoring.metrics` lets its nodes serve their metrics.
+    Import the file in Grafana. It shows what `monitoring.metrics` lets a collector scrape.
     """
-    from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
-    from cdk_gpu_clusters.observability.panels import plan_prometheus_dashboard
-    from cdk_gpu_clusters_stacks.plan import scraped_exporters, scraped_fleets
+    from cdk_gpu_clusters_stacks.plan import scraped_rows
 
     cluster = read(file)
     if page.exists() and file.exists() and page.samefile(file):
         output.refuse(f"{page} is the cluster file; give another --output")
-    fleets = scraped_fleets(cluster)
-    if not fleets:
+    rows = scraped_rows(cluster)
+    if not rows:
         output.refuse(
-            f"{file}: no fleet serves metrics for Prometheus; add `monitoring: {{metrics: {{}}}}`, with "
-            "`orchestrator: ec2` and a fleet whose `watch.mode` is not off"
+            f"{file}: nothing is scraped for Prometheus; add `monitoring: {{metrics: {{}}}}` to a cluster with "
+            "`orchestrator: ec2` or `pcs`"
         )
-    rows = (*plan_prometheus_dashboard(fleets), *exporter_rows(scraped_exporters(cluster)))
     model = grafana_dashboard(rows, title=cluster.name, uid=cluster.name)
     text = json.dumps(model, indent=2) + "\n"
     if str(page) == output.STREAM:

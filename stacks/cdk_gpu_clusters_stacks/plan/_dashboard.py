@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.fleet.profile import GroupKind
-from cdk_gpu_clusters.observability.panels import DashboardFleet
+from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
+from cdk_gpu_clusters.observability.panels import DashboardFleet, Row, plan_prometheus_dashboard
 from cdk_gpu_clusters.observability.targets import Exporter
 from cdk_gpu_clusters_stacks.spec.data import LUSTRE
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
@@ -34,6 +35,15 @@ def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
     )
 
 
+def scraped_rows(spec: ClusterSpec) -> tuple[Row, ...]:
+    """The rows of what the collector of the cluster file scrapes; none without `monitoring.metrics`."""
+    fleets = scraped_fleets(spec)
+    exporters = scraped_exporters(spec) if fleets else []
+    if spec.monitoring.metrics is not None and ORCHESTRATORS[spec.orchestrator].joins_slurm:
+        exporters.append(Exporter.SLURMCTLD)
+    return (*plan_prometheus_dashboard(fleets), *exporter_rows(exporters))
+
+
 def scraped_fleets(spec: ClusterSpec) -> list[DashboardFleet]:
     """The fleets whose metrics Prometheus scrapes, by name, with the paths that their metrics have."""
     scraped = sorted((view for view in planned_fleets(spec) if view.is_scraped), key=lambda one: one.name)
@@ -42,10 +52,8 @@ def scraped_fleets(spec: ClusterSpec) -> list[DashboardFleet]:
 
 def scraped_exporters(spec: ClusterSpec) -> list[Exporter]:
     """What a collector of the cluster file scrapes from each fleet; nothing without `monitoring.metrics`."""
-    monitoring = spec.monitoring
-    if monitoring is None or monitoring.metrics is None:
-        return []
-    return [Exporter.GPUNODE, *(Exporter[name.upper()] for name in monitoring.metrics.exporters)]
+    metrics = spec.monitoring.metrics
+    return [] if metrics is None else [Exporter.GPUNODE, *(Exporter[name.upper()] for name in metrics.exporters)]
 
 
 def _path(view: PlannedFleet, cluster: str) -> str:

@@ -153,7 +153,7 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
             depends_on=(*network, *joined, *stores),
         )
     if spec.monitoring.has_stack:
-        yield _of_monitoring(spec, views, network)
+        yield _of_monitoring(spec, views, network, joined if ORCHESTRATORS[spec.orchestrator].joins_slurm else ())
 
 
 def _of_fleet(
@@ -215,10 +215,12 @@ def _checkpoints(fleet: FleetSpec | InferenceFleetSpec) -> list[str]:
     return [] if name is None else [name]
 
 
-def _of_monitoring(spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...]) -> StackPlan:
+def _of_monitoring(
+    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], slurm: tuple[str, ...]
+) -> StackPlan:
     """The dashboard, the budget and the collector of metrics. The budget reads nothing of other stacks."""
     shows, scrapes = spec.monitoring.dashboard, spec.monitoring.metrics is not None
-    depends = [*network] if scrapes else []
+    depends = [*network, *slurm] if scrapes else []
     if shows:
         depends += [data_stack(spec.name, name) for name, store in spec.data.items() if isinstance(store, LustreSpec)]
     for view in views:

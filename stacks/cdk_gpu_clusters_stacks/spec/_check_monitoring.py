@@ -11,7 +11,14 @@ from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.rules.budget import check_budget, check_budget_of_nodes, check_recipient
 from cdk_gpu_clusters.rules.fleet import check_emails
 from cdk_gpu_clusters.rules.metrics_workspace import WORKSPACE_RETENTION, check_workspace
-from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS, SCRAPE_TARGET, SCRAPER_SUBNETS, check_fleets, check_place
+from cdk_gpu_clusters.rules.scrape import (
+    MOST_SUBNETS,
+    SCRAPE_TARGET,
+    SCRAPER_SUBNETS,
+    check_controller,
+    check_fleets,
+    check_place,
+)
 
 from ._check_values import check_arn
 from ._document import Fault, faults_at
@@ -45,6 +52,9 @@ def _check_budget_section(budget: BudgetSpec, parts: SpecParts, fleets: Sequence
 
 def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find nodes that no collector reads, a place without one, and a retention that AWS refuses."""
+    if parts.profile.joins_slurm:
+        found = [*_check_controller(parts), *_check_subnets(parts)]
+        return faults_at(_METRICS, [replace(one, path="") for one in found]) + _check_retention(metrics, parts.region)
     in_groups = [one for one in fleets if one.profile.group is GroupKind.AUTO_SCALING_GROUP]
     findings = check_fleets(
         [(one.name, one in in_groups, one.node_count if one.is_scraped else None) for one in fleets]
@@ -55,6 +65,13 @@ def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[Plan
         findings += _check_subnets(parts)
     faults = faults_at(_METRICS, [replace(one, path="") for one in findings])
     return faults + _check_retention(metrics, parts.region)
+
+
+def _check_controller(parts: SpecParts) -> list[Finding]:
+    """Of AWS PCS: whether the controller serves metrics; those of an existing cluster are not known."""
+    if parts.pcs_is_broken or (parts.pcs is not None and (parts.pcs.metrics or parts.pcs.existing is not None)):
+        return []
+    return [replace(one, fix="add metrics: true to pcs") for one in check_controller("pcs", {})]
 
 
 def _check_subnets(parts: SpecParts) -> list[Finding]:

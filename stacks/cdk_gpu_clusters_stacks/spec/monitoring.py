@@ -79,8 +79,8 @@ class MonitoringSpec(SpecModel):
         updates(Resource.EC2_TEMPLATE),
     ] = Field(
         default=None,
-        description="Metrics of the nodes for Prometheus, which a collector of AWS scrapes. Only with `orchestrator: "
-        "ec2`. Default: none.",
+        description="Metrics for Prometheus, which a collector of AWS scrapes: of the nodes with `orchestrator: ec2`, "
+        "and of Slurm's controller with `orchestrator: pcs`. Default: none.",
     )
 
     @property

@@ -57,6 +57,13 @@ def test_rows_of_exporters_are_there_only_with_them(tmp_path: Path) -> None:
     assert rows("dcgm", "[dcgm]") == [*rows("again", "[]"), "GPU engines"]
 
 
+def test_slurm_alone_is_shown_on_pcs(tmp_path: Path) -> None:
+    text = SCRAPED.replace("us-east-1a }", "us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }")
+    assert written(tmp_path, f"{text}orchestrator: pcs\npcs: {{ metrics: true }}\n") == 0
+    model = json.loads((tmp_path / "grafana.json").read_text("utf-8"))
+    assert [panel["title"] for panel in model["panels"] if panel["type"] == "row"] == ["Slurm"]
+
+
 def test_standard_output_is_the_same_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert written(tmp_path, SCRAPED) == 0
     capsys.readouterr()
@@ -72,7 +79,7 @@ def test_a_cluster_that_is_not_scraped_has_none(text: str, tmp_path: Path, capsy
         )
         == 2
     )
-    assert "no fleet serves metrics for Prometheus" in capsys.readouterr().err
+    assert "nothing is scraped for Prometheus" in capsys.readouterr().err
     assert not (tmp_path / "grafana.json").exists()
 
 
