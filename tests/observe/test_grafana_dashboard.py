@@ -91,13 +91,13 @@ def graphs(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def server(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(promtool: str, prometheus: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder, day = tmp_path_factory.mktemp("day"), simulated_day()
     split = {names.MIG_DEVICES_IN_USE: [5], names.MIG_MEMORY_USED_PERCENT: [40, 60], names.XIDS: [1, 1]}
     with patch("time.time", return_value=START + 3600):
         day.read(record(split, fleet=SPLIT.path, instance_id="i-split"))
-    load(str(programs / "promtool"), folder, chain(scraped(day), exported()))
-    with running(str(programs / "prometheus"), folder, {}, "--storage.tsdb.retention.time=100y") as made:
+    load(promtool, folder, chain(scraped(day), exported()))
+    with running(prometheus, folder, {}, "--storage.tsdb.retention.time=100y") as made:
         yield made
 
 
