@@ -65,7 +65,13 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
-    from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
+    from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
+    from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
+    from cdk_gpu_clusters.observability.panels import (
+        DashboardFileSystem,
+        DashboardFleet,
+        plan_prometheus_dashboard,
+    )
     from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules, prometheus_rules
     from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
     from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
@@ -219,8 +225,11 @@ else:
         "WatchMode": "node.settings",
         "checkpoint_environment": "node.storage",
         "cluster_settings": "node.slurm_settings",
+        "exporter_rows": "observability.exporter_panels",
+        "grafana_dashboard": "observability.grafana_dashboard",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
+        "plan_prometheus_dashboard": "observability.panels",
         "alert_manager_configuration": "observability.alert_manager",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
@@ -358,8 +367,11 @@ __all__ = [
     "alert_manager_configuration",
     "checkpoint_environment",
     "cluster_settings",
+    "exporter_rows",
+    "grafana_dashboard",
     "kubectl_part",
     "node_health_rights",
+    "plan_prometheus_dashboard",
     "prometheus_rules",
     "read_users",
     "scrape_configuration",

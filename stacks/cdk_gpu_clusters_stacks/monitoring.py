@@ -23,7 +23,7 @@ from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
 from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
-from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet
+from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet, scraped_exporters
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.monitoring import BrakeSpec, BudgetSpec, MetricsSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
@@ -117,7 +117,7 @@ class MonitoringStack(cdk.Stack):
             workspace = MetricsWorkspace(self, "Workspace", alias=site.spec.name, retention_days=spec.retention_days)
             workspace.add_rules("Rules")
             publish(self, "WorkspaceArn", workspace.workspace_arn, description="Workspace with the metrics")
-        exporters = [Exporter.GPUNODE, *(Exporter[name.upper()] for name in spec.exporters)]
+        exporters = scraped_exporters(site.spec)
         vpc = site.place.vpc(self)
         MetricsScraper(
             self,

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import subprocess
 import threading
-import time
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from cdk_gpu_clusters.node.gpunode import paths
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
@@ -22,44 +15,14 @@ from cdk_gpu_clusters.node.gpunode.health import Health, HealthServer
 from cdk_gpu_clusters.node.gpunode.metrics.exposition import Reading, exposition, keep_readings
 from cdk_gpu_clusters.node.gpunode.metrics.names import LUSTRE_READ, METRICS, UNHEALTHY_NODES
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
-from cdk_gpu_clusters.observability.prometheus_rules import JOB, prometheus_rules
+from cdk_gpu_clusters.observability.prometheus_rules import prometheus_rules
+from cdk_gpu_clusters.rules.scrape import JOB
+from prometheus_server import Server, eventually, running
 
 FLEET, INSTANCE = 'app/"Train\\ers"', "i-0123456789abcdef0"
 NODE = Node(Settings({"fleet": FLEET}), Metadata(), INSTANCE, Aws("us-east-2"))
 #: A value for each metric of a measurement.
 VALUES = {metric: [Reading(number + 0.5, "0")] for number, metric in enumerate(METRICS) if metric.per != "event"}
-SECONDS = 60.0
-
-
-class Server:
-    """A Prometheus that scrapes one node every three seconds."""
-
-    def __init__(self, port: int) -> None:
-        self._address = f"http://127.0.0.1:{port}/api/v1"
-
-    def ask(self, path: str, **parameters: str) -> Any:
-        url = f"{self._address}/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback
-            return json.load(answer)["data"]
-
-    def values(self, query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.ask("query", query=query)["result"]
-        return found
-
-    def raised(self) -> set[str]:
-        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
-
-
-def eventually(is_true: Callable[[], Any]) -> None:
-    end = time.monotonic() + SECONDS
-    while True:
-        try:
-            if is_true():
-                return
-        except OSError:
-            pass
-        assert time.monotonic() < end
-        time.sleep(0.2)
 
 
 @pytest.fixture(autouse=True)
@@ -80,23 +43,9 @@ def server(prometheus: str, tmp_path: Path) -> Iterator[Server]:
         "rule_files": ["rules.yaml"],
         "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}],
     }
-    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        prometheus,
-        f"--config.file={tmp_path}/prometheus.yml",
-        f"--storage.tsdb.path={tmp_path}/data",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    made, log = Server(port), tmp_path / "log"
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-        try:
-            eventually(lambda: process.poll() is not None or made.values("up == 1"))
-            assert process.poll() is None, log.read_text()
-            yield made
-        finally:
-            process.kill()
+    with running(prometheus, tmp_path, config) as made:
+        eventually(lambda: made.values("up == 1"))
+        yield made
 
 
 def test_prometheus_reads_every_metric_with_its_labels(server: Server) -> None:

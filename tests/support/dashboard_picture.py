@@ -1,9 +1,9 @@
-"""A body of a CloudWatch dashboard drawn as SVG, with values in place of the account's."""
+"""Dashboards of CloudWatch and of Grafana drawn as SVG, with values of the simulated day."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from xml.sax.saxutils import escape
@@ -12,6 +12,7 @@ from simulated_day import MINUTES, START, Metrics
 
 Points = list[tuple[int, float]]
 _UNIT, _GAP, _FOOT = 50, 8, 44
+_GRAFANA_UNIT, _TITLE = 34, 44
 _COLOURS = ("#1f77b4", "#d95f02", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -46,26 +47,63 @@ def _computed(expression: str, by_id: Mapping[str, Points]) -> Points:
 
 
 def dashboard_svg(body: Mapping[str, Any], metrics: Metrics) -> str:
-    """The dashboard as a picture, 24 columns wide."""
+    """The dashboard of CloudWatch as a picture, 24 columns wide."""
     widgets = body["widgets"]
     height = max(one["y"] + one["height"] for one in widgets) * _UNIT
-    drawn = "".join(part for one in widgets for part in _widget(one, metrics))
+    return _picture(height, (part for one in widgets for part in _widget(one, metrics)))
+
+
+def _picture(height: int, drawn: Iterator[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {24 * _UNIT} {height}" width="{24 * _UNIT}" '
         f'height="{height}" font-family="sans-serif" font-size="12" fill="#222">'
-        f'<rect width="100%" height="100%" fill="#f4f5f7"/>{drawn}</svg>\n'
+        f'<rect width="100%" height="100%" fill="#f4f5f7"/>{"".join(drawn)}</svg>\n'
     )
 
 
 def _widget(widget: Mapping[str, Any], metrics: Metrics) -> Iterator[str]:
     x, y = widget["x"] * _UNIT + _GAP, widget["y"] * _UNIT + _GAP
     width, height = widget["width"] * _UNIT - 2 * _GAP, widget["height"] * _UNIT - 2 * _GAP
+    properties = widget["properties"]
     yield f'<g transform="translate({x} {y})">'
     if widget["type"] == "text":
-        yield from _markdown(widget["properties"]["markdown"])
+        yield from _markdown(properties["markdown"])
     else:
         yield f'<rect width="{width}" height="{height}" rx="6" fill="#fff" stroke="#d5dbe3"/>'
-        yield from _graph(widget, lines_of(widget, metrics), width, height)
+        unit = properties["yAxis"]["left"]["label"]
+        yield from _graph(properties["title"], unit, lines_of(widget, metrics), width, height)
+    yield "</g>"
+
+
+def grafana_svg(model: Mapping[str, Any], answers: Callable[[Mapping[str, Any]], Mapping[str, Points]]) -> str:
+    """The dashboard of Grafana as a picture: each panel with the lines that are its answer."""
+    panels = model["panels"]
+    height = _TITLE + max(one["gridPos"]["y"] + one["gridPos"]["h"] for one in panels) * _GRAFANA_UNIT
+    title = f'<g transform="translate({_GAP} {_GAP})">{"".join(_markdown("# " + model["title"]))}</g>'
+    parts = (part for one in panels for part in _grafana_panel(one, answers))
+    return _picture(height, iter([title, *parts]))
+
+
+def _grafana_panel(
+    panel: Mapping[str, Any], answers: Callable[[Mapping[str, Any]], Mapping[str, Points]]
+) -> Iterator[str]:
+    place = panel["gridPos"]
+    x, y = place["x"] * _UNIT + _GAP, _TITLE + place["y"] * _GRAFANA_UNIT + _GAP // 2
+    width, height = place["w"] * _UNIT - 2 * _GAP, place["h"] * _GRAFANA_UNIT - _GAP
+    yield f'<g transform="translate({x} {y})">'
+    if panel["type"] == "row":
+        yield from _markdown(f"## {panel['title']}")
+    elif panel["type"] == "text":
+        yield from _markdown(panel["options"]["content"])
+    else:
+        yield f'<rect width="{width}" height="{height}" rx="6" fill="#fff" stroke="#d5dbe3"/>'
+        field = panel["fieldConfig"]["defaults"]
+        names = [
+            f"{value} {one['text']}" for group in field.get("mappings", ()) for value, one in group["options"].items()
+        ]
+        unit = ", ".join(names) or field.get("unit") or field["custom"].get("axisLabel", "")
+        limits = [step["value"] for step in field["thresholds"]["steps"] if step["value"] is not None]
+        yield from _graph(panel["title"], unit, answers(panel), width, height, limits)
     yield "</g>"
 
 
@@ -76,19 +114,20 @@ def _markdown(text: str) -> Iterator[str]:
         yield f'<text y="{18 + 22 * index}" font-size="{size}" font-weight="{weight}">{escape(words)}</text>'
 
 
-def _graph(widget: Mapping[str, Any], lines: Mapping[str, Points], width: int, height: int) -> Iterator[str]:
-    properties = widget["properties"]
+def _graph(
+    title: str, unit: str, lines: Mapping[str, Points], width: int, height: int, limits: Sequence[float] = ()
+) -> Iterator[str]:
     left, top, right, bottom = 56, 44, width - 12, height - _FOOT
     values = [value for points in lines.values() for _, value in points]
-    most = max([*values, 0]) or 1
+    most = max([*values, *limits, 0]) or 1
     first, last = START, START + 60 * MINUTES
 
     def place(second: float, value: float) -> str:
         across = left + (second - first) / (last - first) * (right - left)
         return f"{across:.1f},{bottom - value / most * (bottom - top):.1f}"
 
-    yield f'<text x="10" y="20" font-size="14" font-weight="bold">{escape(properties["title"])}</text>'
-    yield f'<text x="10" y="36" fill="#5a6675">{escape(properties["yAxis"]["left"]["label"])}</text>'
+    yield f'<text x="10" y="20" font-size="14" font-weight="bold">{escape(title)}</text>'
+    yield f'<text x="10" y="36" fill="#5a6675">{escape(unit)}</text>'
     for part in (0, 0.5, 1):
         y = bottom - part * (bottom - top)
         yield f'<path d="M{left} {y}H{right}" stroke="#e4e8ee"/>'
@@ -96,6 +135,9 @@ def _graph(widget: Mapping[str, Any], lines: Mapping[str, Points], width: int, h
     for part, anchor in ((0, "start"), (0.5, "middle"), (1, "end")):
         at = datetime.fromtimestamp(first + (last - first) * part, tz=UTC)
         yield f'<text x="{left + (right - left) * part}" y="{bottom + 15}" text-anchor="{anchor}" fill="#5a6675">{at:%H:%M}</text>'
+    for limit in limits:
+        y = bottom - limit / most * (bottom - top)
+        yield f'<path d="M{left} {y:.1f}H{right}" stroke="#c00" stroke-dasharray="4 3"/>'
     if not values:
         yield f'<text x="{width / 2}" y="{height / 2}" text-anchor="middle" fill="#c00">no data</text>'
     across = 10.0

@@ -13,11 +13,13 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from cdk_gpu_clusters import ClusterDashboard, ConfigError, DashboardFileSystem, DashboardFleet, GpuFleet
+from cdk_gpu_clusters import ClusterDashboard, ConfigError, DashboardFileSystem, DashboardFleet, Exporter, GpuFleet
 from cdk_gpu_clusters.catalogue.prices import newest_price
 from cdk_gpu_clusters.node.gpunode.metrics.names import METRICS, NAMESPACE
 from cdk_gpu_clusters.observability.cloudwatch_dashboard import cloudwatch_body
-from cdk_gpu_clusters.observability.panels import MOST_METRICS, Panel, plan_dashboard
+from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
+from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
+from cdk_gpu_clusters.observability.panels import MOST_METRICS, Panel, plan_dashboard, plan_prometheus_dashboard
 from dashboard_picture import dashboard_svg, lines_of
 from simulated_day import FILE_SYSTEM, FLEET, GROUP, NODES, RESERVATION, Metrics, simulated_day
 from stack_fixtures import Site
@@ -88,9 +90,17 @@ def test_the_picture_of_the_docs_is_of_this_body(day: Metrics) -> None:
 def test_the_page_explains_every_panel() -> None:
     page = PAGE.read_text(encoding="utf-8")
     fleets = [TRAINERS, replace(TRAINERS, efa=False, mig=True)]
-    for row in plan_dashboard(fleets, [CORPUS]):
-        for panel in row.panels:
-            assert f"| {row.title} | {panel.title} | {panel.unit} | {panel.meaning} |" in page
+    found: dict[str, list[str]] = {}
+    for where, rows in (
+        ("CloudWatch", plan_dashboard(fleets, [CORPUS])),
+        ("Grafana", (*plan_prometheus_dashboard(fleets), *exporter_rows(list(Exporter)))),
+    ):
+        for row in rows:
+            for panel in row.panels:
+                line = f"| {row.title} | {panel.title} | {panel.unit} | {panel.meaning} |"
+                found.setdefault(line, []).append(where)
+    written = [line for line in page.splitlines() if line.endswith(("| CloudWatch |", "| Grafana |", "| both |"))]
+    assert set(written) == {f"{line} {where[0] if len(where) == 1 else 'both'} |" for line, where in found.items()}
 
 
 def test_a_panel_without_data_is_drawn_as_such() -> None:
@@ -160,6 +170,59 @@ def test_mig_is_seen_by_its_devices() -> None:
     both = panels_of(replace(TRAINERS, efa=False, mig=True))
     assert {"GPU utilization", "MIG devices in use"} <= set(both)
     assert "MIG devices in use" not in panels_of(TRAINERS)
+
+
+def test_prometheus_has_only_panels_with_queries() -> None:
+    plain = replace(TRAINERS, efa=False, lustre=False, ends_at=None)
+    titles = [row.title for row in plan_prometheus_dashboard([plain])]
+    assert titles == ["Nodes", "GPUs", "Cost"]
+    cpu = replace(plain, instance_type="c6i.large", price=None)
+    assert [row.title for row in plan_prometheus_dashboard([cpu])] == ["Nodes", "Cost"]
+    for row in plan_prometheus_dashboard([TRAINERS, replace(TRAINERS, name="other", mig=True)]):
+        for panel in row.panels:
+            # Two fleets are one query, which draws a line for each.
+            own = [one for one in panel.queries if 'fleet="' not in one.expression]
+            assert len({one.expression for one in own}) == len(own)
+
+
+def test_prometheus_needs_paths_that_are_known() -> None:
+    unknown = replace(TRAINERS, path="${Token[Path.7]}")
+    with pytest.raises(ConfigError, match=r"GPU-DASH-002.*Token"):
+        plan_prometheus_dashboard([unknown])
+    assert plan_dashboard([unknown])
+
+
+def test_the_threshold_of_idle_time_is_that_of_the_alert() -> None:
+    def steps(idle_minutes: int | None) -> list[float | None]:
+        model = grafana_dashboard(plan_prometheus_dashboard([TRAINERS]), title="llama", idle_minutes=idle_minutes)
+        (panel,) = [one for one in model["panels"] if one.get("title") == "Idle time"]
+        return [step["value"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
+
+    assert steps(30) == [None, 1800]
+    assert steps(None) == [None]
+
+
+def test_queries_of_many_fleets_have_names_of_their_own() -> None:
+    fleets = [replace(TRAINERS, path=f"llama/Fleet{number}") for number in range(60)]
+    model = grafana_dashboard(plan_prometheus_dashboard(fleets), title="llama")
+    for panel in model["panels"]:
+        names = [target["refId"] for target in panel.get("targets", ())]
+        assert len(set(names)) == len(names)
+        assert len(names) in (
+            {60} if panel.get("title") in {"Time to the end", "Price of nodes that measure"} else {0, 1, 2}
+        )
+
+
+def test_panels_of_grafana_lie_in_its_grid_and_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    model = grafana_dashboard(plan_prometheus_dashboard([TRAINERS, replace(TRAINERS, mig=True)]), title="llama")
+    assert [panel["id"] for panel in model["panels"]] == list(range(1, len(model["panels"]) + 1))
+    for panel in model["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {(place["x"] + i, place["y"] + j) for i in range(place["w"]) for j in range(place["h"])}
+        assert not taken & cells
+        taken |= cells
 
 
 def test_prices_are_dated_unknown_or_paid_before() -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.node.gpunode.metrics import names
 from cdk_gpu_clusters.node.gpunode.metrics.names import Metric
-from cdk_gpu_clusters.rules.fleet import AlarmSettings
+from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
+
+_RUNBOOKS = "docs/alerts.md"
+_BOOT_SECONDS = 1800  # any: no other setting than idle_minutes is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +83,19 @@ def node_alerts(settings: AlarmSettings, *, has_gpus: bool) -> list[NodeAlert]:
             )
         )
     return found
+
+
+def prometheus_alerts(idle_minutes: int | None) -> list[NodeAlert]:
+    """The alerts about nodes of which Prometheus has the metrics.
+
+    Raises:
+        ConfigError: GPU-ALM-001.
+    """
+    settings = AlarmSettings(idle_minutes=idle_minutes)
+    raise_for(check_alarms(settings, ready_timeout_seconds=_BOOT_SECONDS))
+    return [alert for alert in node_alerts(settings, has_gpus=True) if alert.metric is not names.BOOT_FAILURES]
+
+
+def runbook_of(name: str) -> str:
+    """Where the runbook of an alert is, in the documentation of this library."""
+    return f"{_RUNBOOKS}#{name.lower()}"

@@ -11,16 +11,24 @@ from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule, raise_for
 from cdk_gpu_clusters.node.gpunode.metrics import names
+from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
 from cdk_gpu_clusters.node.gpunode.metrics.names import Metric
 from cdk_gpu_clusters.rules.capacity import parse_instant
 
 AUTO_SCALING, FSX, RESERVATIONS = "AWS/AutoScaling", "AWS/FSx", "AWS/EC2CapacityReservations"
+_TOKEN = "${Token["  # noqa: S105 - of CDK
 MOST_METRICS_PER_PANEL, MOST_METRICS = 500, 2500
 
 TOO_MANY_METRICS = define_rule(
     "GPU-DASH-001",
     "a dashboard has at most 2,500 metrics, and a panel 500",
     source='CloudWatch user guide, "CloudWatch service quotas": dashboards',
+)
+
+PATH_NOT_KNOWN = define_rule(
+    "GPU-DASH-002",
+    "a dashboard of Prometheus needs paths of fleets that are known before deployment",
+    source='AWS CDK developer guide, "Tokens": a file that is written before deployment has no values of tokens',
 )
 
 
@@ -46,6 +54,21 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query in PromQL, which draws a line for each fleet.
+
+    Attributes:
+        legend: Name of each line, with the label `{{fleet}}`.
+        expression: The query, with the variables `$fleet` and `$instance` of Grafana.
+        metric: What it reads.
+    """
+
+    legend: str
+    expression: str
+    metric: Metric | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
     """One graph.
 
@@ -53,15 +76,19 @@ class Panel:
         title: Its title.
         unit: Unit of its values, as its axis has it.
         meaning: What it shows, in one sentence.
-        series: Its lines.
+        series: Its lines in CloudWatch. None if CloudWatch does not have them.
+        queries: Its lines in Prometheus. None if Prometheus does not have them.
         period_seconds: Length of time for each point.
+        value_names: Words for its values.
     """
 
     title: str
     unit: str
     meaning: str
-    series: tuple[Series, ...]
+    series: tuple[Series, ...] = ()
+    queries: tuple[Query, ...] = ()
     period_seconds: int = 60
+    value_names: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,22 +180,62 @@ def plan_dashboard(
         ['Nodes', 'GPUs', 'EFA']
     """
     read, types = _read(fleets)
-    candidates = (
-        _nodes(read),
-        _gpus(read, types),
-        _efa([fleet for fleet in read if fleet.efa]),
-        _lustre([fleet for fleet in read if fleet.lustre], file_systems),
-        _capacity(read),
-        _cost(read),
-    )
-    rows = tuple(_with_data(row) for row in candidates)
+    counted = [fleet for fleet in read if fleet.group_name is not None]
+    candidates = (*_rows(read, types, file_systems), _cost(counted))
+    rows = _with_data(candidates, lambda panel: panel.series)
     _check(rows)
-    return tuple(row for row in rows if row.panels or row.notes)
+    return rows
 
 
-def _read(fleets: Sequence[DashboardFleet]) -> tuple[list[DashboardFleet], list[InstanceType]]:
+def plan_prometheus_dashboard(fleets: Sequence[DashboardFleet]) -> tuple[Row, ...]:
+    """The rows of a dashboard of what Prometheus scrapes: only panels for which a target has data.
+
+    Each fleet has `NodeWatch(metrics_port=...)`, and Prometheus scrapes its nodes.
+
+    Args:
+        fleets: The fleets. A path is no token. `group_name` and `reservation_ids` have no effect.
+
+    Raises:
+        ConfigError: GPU-INST-001 or -002 for an unknown type; GPU-CAP-015 for an end without a time zone; GPU-DASH-002
+            for a path that is a token.
+
+    Example:
+        >>> fleet = DashboardFleet(name="trainers", path="app/Trainers", instance_type="p5.48xlarge")
+        >>> [row.title for row in plan_prometheus_dashboard([fleet])]
+        ['Nodes', 'GPUs', 'Cost']
+        >>> plan_prometheus_dashboard([fleet])[0].panels[1].queries[0].expression
+        'sum by (fleet) (gpu_cluster_unhealthy_nodes{fleet=~"$fleet",instance_id=~"$instance"})'
+    """
+    read, types = _read(fleets, [_path_finding(fleet) for fleet in fleets if _TOKEN in fleet.path])
+    return _with_data((*_rows(read, types, ()), _cost(read)), lambda panel: panel.queries)
+
+
+def _rows(
+    fleets: Sequence[DashboardFleet], types: Sequence[InstanceType], file_systems: Sequence[DashboardFileSystem]
+) -> tuple[Row, ...]:
+    return (
+        _nodes(fleets),
+        _gpus(fleets, types),
+        _efa([fleet for fleet in fleets if fleet.efa]),
+        _lustre([fleet for fleet in fleets if fleet.lustre], file_systems),
+        _capacity(fleets),
+    )
+
+
+def _path_finding(fleet: DashboardFleet) -> Finding:
+    return PATH_NOT_KNOWN.finding(
+        cause=f"the path of {fleet.name} is a token",
+        got=fleet.path,
+        allowed="text that is known before deployment",
+        fix="give the text itself; `fleet_path` of a construct is one",
+    )
+
+
+def _read(
+    fleets: Sequence[DashboardFleet], faults: Sequence[Finding] = ()
+) -> tuple[list[DashboardFleet], list[InstanceType]]:
     """The fleets with their ends in UTC and without what their types do not have, and the types."""
-    read, types, findings = list[DashboardFleet](), list[InstanceType](), list[Finding]()
+    read, types, findings = list[DashboardFleet](), list[InstanceType](), list(faults)
     for fleet in fleets:
         try:
             one = instance_type(fleet.instance_type)
@@ -184,8 +251,9 @@ def _read(fleets: Sequence[DashboardFleet]) -> tuple[list[DashboardFleet], list[
     return read, types
 
 
-def _with_data(row: Row) -> Row:
-    return Row(title=row.title, notes=row.notes, panels=tuple(panel for panel in row.panels if panel.series))
+def _with_data(rows: Sequence[Row], lines: Callable[[Panel], Sequence[object]]) -> tuple[Row, ...]:
+    kept = (replace(row, panels=tuple(panel for panel in row.panels if lines(panel))) for row in rows)
+    return tuple(row for row in kept if row.panels or row.notes)
 
 
 def _check(rows: Sequence[Row]) -> None:
@@ -212,8 +280,54 @@ def _of_nodes(fleet: DashboardFleet, metric: Metric, statistic: str, what: str =
     )
 
 
-def _each(fleets: Sequence[DashboardFleet], *lines: tuple[Metric, str, str]) -> tuple[Series, ...]:
+_Line = tuple[Metric, str, str]
+#: The operation over all nodes that is a statistic of CloudWatch over all values of a minute.
+_OPERATIONS = {"Average": "avg", "Maximum": "max", "Minimum": "min", "Sum": "sum"}
+_CHOSEN = 'fleet=~"$fleet",instance_id=~"$instance"'
+
+
+def _each(fleets: Sequence[DashboardFleet], *lines: _Line) -> tuple[Series, ...]:
     return tuple(_of_nodes(fleet, *line) for fleet in fleets for line in lines)
+
+
+def _asked(fleets: Sequence[DashboardFleet], *lines: _Line) -> tuple[Query, ...]:
+    """The queries of lines, each for all fleets; none without fleets."""
+    return tuple(map(_query, lines)) if fleets else ()
+
+
+def _query(line: _Line) -> Query:
+    metric, statistic, what = line
+    read = f"{metric.prometheus_name}{{{_CHOSEN}}}"
+    if metric.per == "event":
+        read = f"increase({read}[5m])"
+    expression = f"{_OPERATIONS[statistic]} by (fleet) ({read})"
+    return Query(legend=f"{{{{fleet}}}}{what and f' {what}'}", expression=expression, metric=metric)
+
+
+def _of_fleet(fleet: DashboardFleet, expression: str) -> Query:
+    """A query about one fleet, with `{measured}` for when its nodes measured."""
+    path = fleet.path.replace("\\", "\\\\").replace('"', '\\"')
+    measured = f'{MEASURED_AT}{{fleet="{path}",{_CHOSEN}}}'
+    return Query(legend="{{fleet}}", expression=expression.format(measured=measured))
+
+
+def _panel(
+    fleets: Sequence[DashboardFleet],
+    *lines: _Line,
+    title: str,
+    unit: str,
+    meaning: str,
+    value_names: tuple[tuple[int, str], ...] = (),
+) -> Panel:
+    """A panel of metrics of nodes, which both CloudWatch and Prometheus have."""
+    return Panel(
+        title=title,
+        unit=unit,
+        meaning=meaning,
+        series=_each(fleets, *lines),
+        queries=_asked(fleets, *lines),
+        value_names=value_names,
+    )
 
 
 def _of_groups(
@@ -239,6 +353,10 @@ def _of_group(group_name: str, metric: str, label: str, expression: str | None =
     )
 
 
+_MEASURING = Query(legend="{{fleet}}", expression=f"count by (fleet) ({MEASURED_AT}{{{_CHOSEN}}})")
+_ACTIONS = ((0, "none"), (2, "watch"), (3, "reset"), (4, "reboot"), (5, "replace"))
+
+
 def _nodes(fleets: Sequence[DashboardFleet]) -> Row:
     return Row(
         title="Nodes",
@@ -251,16 +369,25 @@ def _nodes(fleets: Sequence[DashboardFleet]) -> Row:
                 series=_of_groups(fleets, _count),
             ),
             Panel(
+                title="Nodes that measure",
+                unit="nodes",
+                meaning="Nodes that Prometheus scraped and that measured in the last three minutes.",
+                queries=(_MEASURING,) if fleets else (),
+            ),
+            _panel(
+                fleets,
+                (names.UNHEALTHY_NODES, "Sum", ""),
                 title="Unhealthy nodes",
                 unit="nodes",
                 meaning="Nodes that need a GPU reset, a reboot or a replacement, or whose watchdog is silent.",
-                series=_each(fleets, (names.UNHEALTHY_NODES, "Sum", "")),
             ),
-            Panel(
+            _panel(
+                fleets,
+                (names.NODE_SEVERITY, "Maximum", ""),
                 title="Required action",
-                unit="0 none, 2 watch, 3 reset, 4 reboot, 5 replace",
+                unit=", ".join(f"{value} {name}" for value, name in _ACTIONS),
                 meaning="The action that the worst finding on any node requires.",
-                series=_each(fleets, (names.NODE_SEVERITY, "Maximum", "")),
+                value_names=_ACTIONS,
             ),
             Panel(
                 title="Boot failures and Xids",
@@ -268,6 +395,13 @@ def _nodes(fleets: Sequence[DashboardFleet]) -> Row:
                 meaning="Boots that failed, and Xids that require a reset, a reboot or another node.",
                 series=_each(fleets, (names.BOOT_FAILURES, "Sum", "boot failures"), (names.XIDS, "Sum", "Xids")),
                 period_seconds=300,
+            ),
+            # A node whose boot failed serves no metrics.
+            Panel(
+                title="Xids",
+                unit="events in 5 minutes",
+                meaning="Xids that require a reset, a reboot or another node. Prometheus estimates the number.",
+                queries=_asked(fleets, (names.XIDS, "Sum", "")),
             ),
         ),
     )
@@ -277,53 +411,56 @@ def _gpus(fleets: Sequence[DashboardFleet], types: Sequence[InstanceType]) -> Ro
     with_gpus = [fleet for fleet, one in zip(fleets, types, strict=True) if _has_nvidia_gpus(one)]
     whole = [fleet for fleet in with_gpus if fleet.whole_gpus]
     split = [fleet for fleet in with_gpus if fleet.mig]
+    of_gpus: _Line = (names.GPU_MEMORY_USED_PERCENT, "Maximum", "GPU")
+    of_mig: _Line = (names.MIG_MEMORY_USED_PERCENT, "Maximum", "MIG device")
     return Row(
         title="GPUs",
         notes=(),
         panels=(
-            Panel(
+            _panel(
+                whole,
+                (names.GPU_UTILIZATION, "Average", "average"),
+                (names.GPU_UTILIZATION, "Minimum", "minimum"),
                 title="GPU utilization",
                 unit="percent",
                 meaning="Share of time in which a kernel ran: the average GPU and the least active one. GPUs that are "
                 "split with MIG have no such metric.",
-                series=_each(
-                    whole, (names.GPU_UTILIZATION, "Average", "average"), (names.GPU_UTILIZATION, "Minimum", "minimum")
-                ),
             ),
-            Panel(
+            _panel(
+                split,
+                (names.MIG_DEVICES_IN_USE, "Sum", ""),
                 title="MIG devices in use",
                 unit="devices",
                 meaning="MIG devices on which a process runs.",
-                series=_each(split, (names.MIG_DEVICES_IN_USE, "Sum", "")),
             ),
             Panel(
                 title="GPU memory",
                 unit="percent",
                 meaning="Share of the memory in use, of the fullest GPU or MIG device.",
-                series=(
-                    *_each(whole, (names.GPU_MEMORY_USED_PERCENT, "Maximum", "GPU")),
-                    *_each(split, (names.MIG_MEMORY_USED_PERCENT, "Maximum", "MIG device")),
-                ),
+                series=(*_each(whole, of_gpus), *_each(split, of_mig)),
+                queries=(*_asked(whole, of_gpus), *_asked(split, of_mig)),
             ),
-            Panel(
+            _panel(
+                with_gpus,
+                (names.GPU_POWER_DRAW_WATTS, "Average", ""),
                 title="GPU power",
                 unit="watts",
                 meaning="Power that the average GPU draws.",
-                series=_each(with_gpus, (names.GPU_POWER_DRAW_WATTS, "Average", "")),
             ),
-            Panel(
+            _panel(
+                with_gpus,
+                (names.GPU_TEMPERATURE_CELSIUS, "Maximum", ""),
                 title="GPU temperature",
                 unit="degrees Celsius",
                 meaning="Temperature of the hottest GPU.",
-                series=_each(with_gpus, (names.GPU_TEMPERATURE_CELSIUS, "Maximum", "")),
             ),
-            Panel(
+            _panel(
+                with_gpus,
+                (names.IDLE_SECONDS, "Minimum", "fleet"),
+                (names.IDLE_SECONDS, "Maximum", "one node"),
                 title="Idle time",
                 unit="seconds",
                 meaning="Time since any GPU of the fleet was active, and of the node that is idle for the longest.",
-                series=_each(
-                    with_gpus, (names.IDLE_SECONDS, "Minimum", "fleet"), (names.IDLE_SECONDS, "Maximum", "one node")
-                ),
             ),
         ),
     )
@@ -338,25 +475,21 @@ def _efa(fleets: Sequence[DashboardFleet]) -> Row:
         title="EFA",
         notes=(),
         panels=(
-            Panel(
+            _panel(
+                fleets,
+                (names.EFA_TRANSMITTED, "Average", "transmitted"),
+                (names.EFA_RECEIVED, "Average", "received"),
                 title="EFA traffic",
                 unit="bytes per second",
                 meaning="Bytes that the average EFA device transmits and receives.",
-                series=_each(
-                    fleets,
-                    (names.EFA_TRANSMITTED, "Average", "transmitted"),
-                    (names.EFA_RECEIVED, "Average", "received"),
-                ),
             ),
-            Panel(
+            _panel(
+                fleets,
+                (names.EFA_RETRANSMITTED, "Maximum", "sent again"),
+                (names.EFA_RECEIVE_DROPS, "Maximum", "dropped"),
                 title="EFA retransmits and drops",
                 unit="packets per second",
                 meaning="Packets that the worst EFA device sent again, or received and dropped.",
-                series=_each(
-                    fleets,
-                    (names.EFA_RETRANSMITTED, "Maximum", "sent again"),
-                    (names.EFA_RECEIVE_DROPS, "Maximum", "dropped"),
-                ),
             ),
         ),
     )
@@ -379,11 +512,13 @@ def _lustre(fleets: Sequence[DashboardFleet], file_systems: Sequence[DashboardFi
         title="Lustre",
         notes=(),
         panels=(
-            Panel(
+            _panel(
+                fleets,
+                (names.LUSTRE_READ, "Sum", "read"),
+                (names.LUSTRE_WRITTEN, "Sum", "written"),
                 title="Lustre traffic",
                 unit="bytes per second",
                 meaning="Bytes that all nodes of a fleet read and write.",
-                series=_each(fleets, (names.LUSTRE_READ, "Sum", "read"), (names.LUSTRE_WRITTEN, "Sum", "written")),
             ),
             Panel(
                 title="Free storage",
@@ -421,6 +556,11 @@ def _capacity(fleets: Sequence[DashboardFleet]) -> Row:
                 unit="hours",
                 meaning="Time to the end of the Capacity Block or reservation, while there are nodes.",
                 series=tuple(_hours_left(fleet, fleet.ends_at) for fleet in fleets if fleet.ends_at is not None),
+                queries=tuple(
+                    _of_fleet(fleet, f"({fleet.ends_at.timestamp():.0f} - max by (fleet) ({{measured}})) / 3600")
+                    for fleet in fleets
+                    if fleet.ends_at is not None
+                ),
             ),
             Panel(
                 title="Unused reserved instances",
@@ -444,8 +584,7 @@ def _capacity(fleets: Sequence[DashboardFleet]) -> Row:
 
 
 def _cost(fleets: Sequence[DashboardFleet]) -> Row:
-    """What the nodes in service cost; groups that do not send their number have no row."""
-    counted = [fleet for fleet in fleets if fleet.group_name is not None]
+    """What nodes cost: in CloudWatch those that a group counts, in Prometheus those that measure."""
 
     def priced(fleet: DashboardFleet, group_name: str) -> Iterator[Series]:
         if fleet.price is not None and not fleet.prepaid:
@@ -453,13 +592,23 @@ def _cost(fleets: Sequence[DashboardFleet]) -> Row:
 
     return Row(
         title="Cost",
-        notes=tuple(map(_price_note, counted)),
+        notes=tuple(map(_price_note, fleets)),
         panels=(
             Panel(
                 title="Price of nodes in service",
                 unit="US dollars an hour",
                 meaning="List price times nodes in service. It has no discount, storage or traffic.",
-                series=_of_groups(counted, priced),
+                series=_of_groups(fleets, priced),
+            ),
+            Panel(
+                title="Price of nodes that measure",
+                unit="US dollars an hour",
+                meaning="List price times nodes that measure. It has no discount, storage or traffic.",
+                queries=tuple(
+                    _of_fleet(fleet, f"{fleet.price.usd} * count by (fleet) ({{measured}})")
+                    for fleet in fleets
+                    if fleet.price is not None and not fleet.prepaid
+                ),
             ),
         ),
     )

@@ -8,24 +8,19 @@ import yaml
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at
-from cdk_gpu_clusters.errors import raise_for
-from cdk_gpu_clusters.node.alerts import NodeAlert, node_alerts
+from cdk_gpu_clusters.node.alerts import NodeAlert, prometheus_alerts, runbook_of
 from cdk_gpu_clusters.node.gpunode.metrics import names
 from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
-from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
+from cdk_gpu_clusters.rules.scrape import JOB
 
 if TYPE_CHECKING:
     from aws_cdk import aws_aps as aps
 
-#: Name of the scrape job whose targets are nodes with `NodeWatch(metrics_port=...)`.
-JOB: Final = "gpunode"
 NODE_SILENT: Final = "NodeSilent"
-_RUNBOOKS = "docs/alerts.md"
 # An event is one point of a counter: the alert lasts as long as people may need to see it.
 _EVENT_WINDOW = "15m"
 # Three scrapes a minute apart may fail, as the values of a node that is busy may be three minutes old.
 _SILENT_FOR = "5m"
-_BOOT_SECONDS = 1800  # any: no other setting than idle_minutes is given
 #: What is recorded for each fleet.
 _RECORDED = (
     (names.GPU_UTILIZATION, "avg"),
@@ -57,9 +52,7 @@ def prometheus_rules(*, idle_minutes: int | None = 60) -> str:
         >>> print(prometheus_rules(idle_minutes=30).partition("  - alert: Idle")[2].splitlines()[1].strip())
         expr: min by (fleet) (gpu_cluster_idle_seconds) >= 1800
     """
-    settings = AlarmSettings(idle_minutes=idle_minutes)
-    raise_for(check_alarms(settings, ready_timeout_seconds=_BOOT_SECONDS))
-    alerts = [alert for alert in node_alerts(settings, has_gpus=True) if alert.metric is not names.BOOT_FAILURES]
+    alerts = prometheus_alerts(idle_minutes)
     groups = [
         {"name": "gpu-cluster-alerts", "rules": [*map(_alert, alerts), _silent()]},
         {
@@ -97,7 +90,7 @@ def _silent() -> dict[str, Any]:
 
 
 def _annotations(name: str, meaning: str) -> dict[str, str]:
-    return {"summary": meaning, "runbook": f"{_RUNBOOKS}#{name.lower()}"}
+    return {"summary": meaning, "runbook": runbook_of(name)}
 
 
 class PrometheusRules(ClusterConstruct):

@@ -10,8 +10,7 @@ from typing import Any
 import yaml
 
 from cdk_gpu_clusters.errors import raise_for
-from cdk_gpu_clusters.observability.prometheus_rules import JOB
-from cdk_gpu_clusters.rules.scrape import METRICS_PORT, ScrapeTarget, check_targets
+from cdk_gpu_clusters.rules.scrape import JOB, METRICS_PORT, ScrapeTarget, check_targets
 
 _SLURMCTLD_PORT = 6817
 _SLURMCTLD_PATHS = ("jobs", "nodes", "partitions", "jobs-users-accts", "scheduler")

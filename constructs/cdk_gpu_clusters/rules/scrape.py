@@ -45,6 +45,9 @@ SCRAPED_FLEET = define_rule(
 
 #: Port of `/metrics` of the watchdog of nodes, where it is served and none is given.
 METRICS_PORT = 9810
+#: Name of the scrape job whose targets are nodes with `NodeWatch(metrics_port=...)`.
+JOB = "gpunode"
+
 SCRAPED_CONTROLLER = define_rule(
     "GPU-SCR-007",
     "a scraped controller of AWS PCS serves metrics",

@@ -21,6 +21,7 @@ COMMANDS = {
     "catalogue": "List, filter and compare instance types.",
     "check": "Check cluster files and templates: one gate for all rules.",
     "cost": "Show what a cluster and its jobs cost.",
+    "dashboard": "Write the dashboard of a cluster for Grafana.",
     "doctor": "Compare a live cluster with its plan.",
     "explain": "Explain a rule by its id, or why nodes are missing.",
     "init": "Write a first cluster file or a CDK project.",

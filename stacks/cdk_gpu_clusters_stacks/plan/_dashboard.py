@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.fleet.profile import GroupKind
-from cdk_gpu_clusters.observability.panels import DashboardFleet
+from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
+from cdk_gpu_clusters.observability.panels import DashboardFleet, Row, plan_prometheus_dashboard
+from cdk_gpu_clusters.observability.targets import Exporter
 from cdk_gpu_clusters_stacks.spec.data import LUSTRE
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
+from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
 
 def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
@@ -27,6 +33,34 @@ def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
         prepaid=terms.kind.is_block,
         price=_exact_price(view, spec.region),
     )
+
+
+def scraped_rows(spec: ClusterSpec) -> tuple[Row, ...]:
+    """The rows of what the collector of the cluster file scrapes; none without `monitoring.metrics`."""
+    fleets = scraped_fleets(spec)
+    exporters = scraped_exporters(spec) if fleets else []
+    if spec.monitoring.metrics is not None and ORCHESTRATORS[spec.orchestrator].joins_slurm:
+        exporters.append(Exporter.SLURMCTLD)
+    return (*plan_prometheus_dashboard(fleets), *exporter_rows(exporters))
+
+
+def scraped_fleets(spec: ClusterSpec) -> list[DashboardFleet]:
+    """The fleets whose metrics Prometheus scrapes, by name, with the paths that their metrics have."""
+    scraped = sorted((view for view in planned_fleets(spec) if view.is_scraped), key=lambda one: one.name)
+    return [replace(dashboard_fleet(view, spec), path=_path(view, spec.name)) for view in scraped]
+
+
+def scraped_exporters(spec: ClusterSpec) -> list[Exporter]:
+    """What a collector of the cluster file scrapes from each fleet; nothing without `monitoring.metrics`."""
+    metrics = spec.monitoring.metrics
+    return [] if metrics is None else [Exporter.GPUNODE, *(Exporter[name.upper()] for name in metrics.exporters)]
+
+
+def _path(view: PlannedFleet, cluster: str) -> str:
+    """Path of the Auto Scaling group's construct in the app."""
+    if isinstance(view.spec, InferenceFleetSpec):
+        return f"{inference_stack(cluster, view.name)}/Service/Fleet"
+    return f"{training_stack(cluster, view.name)}/Fleet"
 
 
 def _exact_price(view: PlannedFleet, region: str) -> Price | None:

@@ -17,7 +17,7 @@ from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ClusterSpec, TrainingSpec
-from .monitoring import BrakeSpec, BudgetSpec, MetricsSpec, MonitoringSpec
+from .monitoring import BudgetSpec, MetricsSpec, MonitoringSpec
 from .network import NewNetwork
 from .pcs import LoginNodesSpec, PcsSpec
 
@@ -183,7 +183,6 @@ def _homes() -> dict[str, list[str]]:
         ("login", LoginNodesSpec),
         ("monitoring", MonitoringSpec),
         ("budget", BudgetSpec),
-        ("brake", BrakeSpec),
         ("metrics", MetricsSpec),
     ]
     for place, model in places:
