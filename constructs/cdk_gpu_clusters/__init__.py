@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
     from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
+    from cdk_gpu_clusters.orchestration.eks.add_ons import ContainerInsights
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -114,6 +115,7 @@ else:
         "ClusterSize": "rules.pcs",
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
+        "ContainerInsights": "orchestration.eks.add_ons",
         "DashboardFileSystem": "observability.panels",
         "DashboardFleet": "observability.panels",
         "DataRepositoryEvent": "rules.data_repository",
@@ -248,6 +250,7 @@ __all__ = [
     "ClusterSize",
     "ColdFileRelease",
     "ConfigError",
+    "ContainerInsights",
     "DashboardFileSystem",
     "DashboardFleet",
     "DataRepositoryEvent",
