@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.node.users import PosixUser, UserDirectory, UserList, read_users
+    from cdk_gpu_clusters.observability.alert_manager import alert_manager_configuration
+    from cdk_gpu_clusters.observability.anomalies import CostAnomalyMonitor
+    from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
@@ -116,6 +119,7 @@ else:
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
         "ContainerInsights": "orchestration.eks.add_ons",
+        "CostAnomalyMonitor": "observability.anomalies",
         "DashboardFileSystem": "observability.panels",
         "DashboardFleet": "observability.panels",
         "DataRepositoryEvent": "rules.data_repository",
@@ -134,6 +138,7 @@ else:
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
+        "FleetBrake": "observability.brake",
         "FleetProps": "compute.fleet_props",
         "GpuClusterRules": "template_rules.plugin",
         "GpuFleet": "compute.fleet",
@@ -218,6 +223,7 @@ else:
         "cluster_settings": "node.slurm_settings",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
+        "alert_manager_configuration": "observability.alert_manager",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
         "scrape_configuration": "observability.targets",
@@ -251,6 +257,7 @@ __all__ = [
     "ColdFileRelease",
     "ConfigError",
     "ContainerInsights",
+    "CostAnomalyMonitor",
     "DashboardFileSystem",
     "DashboardFleet",
     "DataRepositoryEvent",
@@ -269,6 +276,7 @@ __all__ = [
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
+    "FleetBrake",
     "FleetProps",
     "GpuClusterRules",
     "GpuFleet",
@@ -350,6 +358,7 @@ __all__ = [
     "UserList",
     "WatchMode",
     "__version__",
+    "alert_manager_configuration",
     "checkpoint_environment",
     "cluster_settings",
     "kubectl_part",

@@ -34,7 +34,7 @@ _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 
 def authorize(world: World, caller: Caller, service: str, operation: str, params: Json) -> None:
     """Let a role call an operation of a service, both as botocore spells them; ApiError if it may not."""
-    action = f"{_prefix(service)}:{operation}"
+    action = f"{_prefix(service)}:{_ACTIONS.get((service, operation), operation)}"
     tags = [tag for one in params.get("TagSpecifications", []) for tag in one["Tags"]] if service == "ec2" else []
     asked = {f"aws:requesttag/{tag['Key']}".lower(): tag["Value"] for tag in tags}
     if operation == "PutMetricData":
@@ -216,6 +216,11 @@ def _prefix(service: str) -> str:
     return "cloudwatch" if name == "monitoring" else name
 
 
+# Actions that are not called as the operation is (service authorization reference, "AWS Budget Service"; ViewBudget
+# is also what CloudFormation's registry schema lists for reading a budget).
+_ACTIONS: Mapping[tuple[str, str], str] = {("budgets", "DescribeBudget"): "ViewBudget"}
+
+
 def _everything(_world: World, _operation: str, _params: Json) -> Iterator[str]:
     yield "*"
 
@@ -276,6 +281,10 @@ def _pcs(world: World, _operation: str, params: Json) -> Iterator[str]:
         yield str(named[0].attributes["Arn"] if named else cluster.attributes["Arn"])
 
 
+def _budgets(world: World, _operation: str, params: Json) -> Iterator[str]:
+    yield world.arn("budgets", f"budget/{params['BudgetName']}").replace(f":{world.region}:", "::")
+
+
 def _cloudwatch(world: World, operation: str, params: Json) -> Iterator[str]:
     """DescribeAlarms reads every alarm of the account (its API page: names only filter), so all must be allowed."""
     if operation == "DescribeAlarms":
@@ -300,8 +309,13 @@ def _elbv2(_world: World, operation: str, params: Json) -> Iterator[str]:
     yield "*" if operation.startswith("Describe") else str(params.get("TargetGroupArn", "*"))
 
 
+def _route53(_world: World, _operation: str, params: Json) -> Iterator[str]:
+    yield f"arn:aws:route53:::hostedzone/{params['HostedZoneId'].removeprefix('/hostedzone/')}"
+
+
 _RESOURCES: Mapping[str, Callable[[World, str, Json], Iterator[str]]] = {
     "autoscaling": _autoscaling,
+    "budgets": _budgets,
     "cloudwatch": _cloudwatch,
     "ec2": _ec2,
     "eks": _eks,
@@ -309,6 +323,7 @@ _RESOURCES: Mapping[str, Callable[[World, str, Json], Iterator[str]]] = {
     "logs": _logs,
     "pcs": _pcs,
     "resource-groups": _resource_groups,
+    "route53": _route53,
 }
 
 
@@ -359,7 +374,17 @@ def _updated_group(world: World, params: Json) -> Iterator[_Also]:
                 yield "iam:PassRole", str(role.attributes["Arn"]), passed
 
 
+def _billing_view(world: World, _params: Json) -> Iterator[_Also]:
+    """CloudFormation registry schema of AWS::Budgets::Budget: what reading a budget takes beside ViewBudget."""
+    yield (
+        "billing:GetBillingViewData",
+        world.arn("billing", "billingview/primary").replace(f":{world.region}:", "::"),
+        {},
+    )
+
+
 _ALSO: Mapping[tuple[str, str], Callable[[World, Json], Iterator[_Also]]] = {
+    ("budgets", "DescribeBudget"): _billing_view,
     ("pcs", "UpdateComputeNodeGroup"): _updated_group,
 }
 

@@ -138,6 +138,7 @@ class Type(StrEnum):
     SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
     SCALING_POLICY = "AWS::AutoScaling::ScalingPolicy"
     ALARM = "AWS::CloudWatch::Alarm"
+    HOSTED_ZONE = "AWS::Route53::HostedZone"
     EVENTS_RULE = "AWS::Events::Rule"
     STATE_MACHINE = "AWS::StepFunctions::StateMachine"
     FILE_SYSTEM = "AWS::FSx::FileSystem"
@@ -294,6 +295,7 @@ class World:
         self.executions: list[Json] = []
         self.triggered: list[tuple[datetime, str]] = []
         self.alarm_states: dict[str, str] = {}
+        self.spent: dict[str, str] = {}
         self.metric_data: dict[tuple[str, ...], list[tuple[datetime, float]]] = {}
         self.block_event_names: tuple[str, str] = (
             "Capacity Block Delivered",

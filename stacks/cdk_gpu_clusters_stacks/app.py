@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import aws_cdk as cdk
 
@@ -27,6 +27,9 @@ from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import fabric_stack, link_stack
 from cdk_gpu_clusters_stacks.terminal import steps
+
+if TYPE_CHECKING:  # takes long to load
+    from cdk_gpu_clusters_stacks.slurm import ExistingSlurm, SlurmStack
 
 DEFAULT_CLUSTER_FILE = "cluster.yaml"
 
@@ -93,7 +96,7 @@ def _join_slurm(site: Site, on_built: Callable[[], object]) -> None:
         fleets[fleet.name] = ComputeNodeGroupStack(site, fleet, cluster=cluster, fabric=fabric, capacity=capacity)
         return fleets[fleet.name]
 
-    _make_fleets(site, make, on_built)
+    _make_fleets(site, make, on_built, slurm=cluster)
     for name in spec.queues:
         QueueStack(site, name, cluster=cluster, fleets=fleets)
         on_built()
@@ -110,7 +113,9 @@ class MakeFleet(Protocol):
     ) -> NodesStack: ...
 
 
-def _make_fleets(site: Site, make: MakeFleet, on_built: Callable[[], object]) -> None:
+def _make_fleets(
+    site: Site, make: MakeFleet, on_built: Callable[[], object], *, slurm: SlurmStack | ExistingSlurm | None = None
+) -> None:
     """Make the fleets, each after its fabric, its reservation and its ways to the stores, and what monitors them."""
     fabrics, stacks = Fabrics(site), list[NodesStack]()
     for fleet in planned_fleets(site.spec):
@@ -121,7 +126,7 @@ def _make_fleets(site: Site, make: MakeFleet, on_built: Callable[[], object]) ->
     if site.spec.monitoring.has_stack:
         from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
 
-        MonitoringStack(site, stacks)
+        MonitoringStack(site, stacks, slurm)
         on_built()
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters.compute.fleet import GpuFleet
+from cdk_gpu_clusters.compute.fleet_access import IGpuFleet
+from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
+from cdk_gpu_clusters.observability.brake import FleetBrake
 from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
@@ -18,22 +22,28 @@ from cdk_gpu_clusters.observability.targets import Exporter
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
-from cdk_gpu_clusters_stacks.fleets import NodesStack, Site
+from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
 from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet
 from cdk_gpu_clusters_stacks.references import publish, read
-from cdk_gpu_clusters_stacks.spec.monitoring import BudgetSpec, MetricsSpec
+from cdk_gpu_clusters_stacks.spec.monitoring import BrakeSpec, BudgetSpec, MetricsSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
+
+if TYPE_CHECKING:  # takes long to load
+    from cdk_gpu_clusters_stacks.slurm import ExistingSlurm, SlurmStack
 
 
 class MonitoringStack(cdk.Stack):
     """The dashboard, the budget and the collector of metrics of a cluster, whichever its file has."""
 
-    def __init__(self, site: Site, fleets: Sequence[NodesStack]) -> None:
+    def __init__(
+        self, site: Site, fleets: Sequence[NodesStack], slurm: SlurmStack | ExistingSlurm | None = None
+    ) -> None:
         """Define the stack.
 
         Args:
             site: What the stacks of the cluster have in common.
             fleets: Stacks of all fleets.
+            slurm: Cluster of AWS PCS that the fleets are in; None if they are in none.
         """
         name = monitoring_stack(site.spec.name)
         super().__init__(site.app, name, env=site.env, description="Monitoring of a GPU cluster")
@@ -52,9 +62,12 @@ class MonitoringStack(cdk.Stack):
             )
             publish(self, "DashboardName", dashboard.dashboard_name, description="Dashboard in Amazon CloudWatch")
         if spec.budget is not None:
-            self._budget(site.spec.name, spec.budget)
+            made = self._budget(site.spec.name, spec.budget)
+            if spec.brake is not None:
+                by_name = {one.planned.name: one for one in fleets}
+                self._brake(made, spec.brake, [by_name[name] for name in spec.brake.fleets])
         if spec.metrics is not None:
-            self._metrics(site, spec.metrics, [fleet for fleet in fleets if fleet.planned.is_scraped])
+            self._metrics(site, spec.metrics, [fleet for fleet in fleets if fleet.planned.is_scraped], slurm)
 
     def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
         """A fleet with the names that its stacks have."""
@@ -67,13 +80,13 @@ class MonitoringStack(cdk.Stack):
             reservation_ids=(*planned.reservation_ids, *made),
         )
 
-    def _budget(self, cluster: str, budget: BudgetSpec) -> None:
+    def _budget(self, cluster: str, budget: BudgetSpec) -> ClusterBudget:
         topic = None
         if budget.topic_arn is not None:
             from aws_cdk import aws_sns as sns  # takes long to load
 
             topic = sns.Topic.from_topic_arn(self, "Recipients", budget.topic_arn)
-        ClusterBudget(
+        return ClusterBudget(
             self,
             "Budget",
             cluster=cluster,
@@ -84,21 +97,36 @@ class MonitoringStack(cdk.Stack):
             forecast_percent=budget.forecast_percent,
         )
 
-    def _metrics(self, site: Site, spec: MetricsSpec, fleets: Sequence[NodesStack]) -> None:
-        """The collector of the metrics of the nodes, and the workspace that they go to."""
+    def _brake(self, budget: ClusterBudget, brake: BrakeSpec, fleets: Sequence[NodesStack]) -> None:
+        made = FleetBrake(
+            self,
+            "Brake",
+            budget_name=budget.budget_name,
+            fleets=[_of_nodes(one.nodes) for one in fleets],
+            percent=brake.percent,
+            _group_names=[read(self, one, "FleetName") for one in fleets],
+        )
+        made.alarms.add_topic(budget.topic)
+
+    def _metrics(
+        self, site: Site, spec: MetricsSpec, fleets: Sequence[NodesStack], slurm: SlurmStack | ExistingSlurm | None
+    ) -> None:
+        """The collector of the metrics of nodes and of Slurm, and the workspace that they go to."""
         workspace = None
         if spec.destination == "workspace":
             workspace = MetricsWorkspace(self, "Workspace", alias=site.spec.name, retention_days=spec.retention_days)
             workspace.add_rules("Rules")
             publish(self, "WorkspaceArn", workspace.workspace_arn, description="Workspace with the metrics")
         exporters = [Exporter.GPUNODE, *(Exporter[name.upper()] for name in spec.exporters)]
+        vpc = site.place.vpc(self)
         MetricsScraper(
             self,
             "Scraper",
-            vpc=site.place.vpc(self),
+            vpc=vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=site.place.service_subnets(self)[:MOST_SUBNETS]),
             zone_name=f"{site.spec.name}.gpu-metrics.internal",
             fleets=[self._scraped(fleet, exporters) for fleet in sorted(fleets, key=lambda one: one.planned.name)],
+            slurm_clusters={} if slurm is None else {"slurm": slurm.import_into(self, vpc)},
             workspace=workspace,
         )
 
@@ -114,3 +142,8 @@ class MonitoringStack(cdk.Stack):
             security_groups=[group],
         )
         return ScrapedFleet(name=name, fleet=imported, exporters=exporters, fleet_path=fleet.nodes.fleet_path)
+
+
+def _of_nodes(nodes: Nodes) -> IGpuFleet:
+    """The fleet of some nodes; the brake refuses those that are not on plain EC2."""
+    return nodes.fleet if isinstance(nodes, InferenceFleet) else cast("IGpuFleet", nodes)

@@ -1,4 +1,4 @@
-"""Prometheus of Debian, unpacked and not installed: its package would start a service."""
+"""Prometheus and Alertmanager of Debian, unpacked and not installed: their packages would start services."""
 
 from __future__ import annotations
 
@@ -11,29 +11,42 @@ import pytest
 from nodebox.debian import CACHE, download, locked
 
 
-@pytest.fixture(scope="session")
-def programs() -> Path:
-    """Folder with `prometheus` and `promtool`."""
-    folder = CACHE / "prometheus"
-    with locked("prometheus"):
+def _programs(package: str) -> Path:
+    """Folder with the programs of a package."""
+    folder = CACHE / package
+    with locked(package):
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=CACHE) as fetched:
                 # apt downloads as a user of its own where it can.
                 Path(fetched).chmod(0o755)
-                (package,) = download(Path(fetched), "prometheus")
+                (archive,) = download(Path(fetched), package)
                 whole = Path(fetched) / "whole"
-                subprocess.run(["dpkg-deb", "--extract", package, whole], check=True)
+                subprocess.run(["dpkg-deb", "--extract", archive, whole], check=True)
                 whole.rename(folder)
     return folder / "usr/bin"
 
 
 @pytest.fixture(scope="session")
-def promtool(programs: Path) -> str:
+def promtool() -> str:
     """Path of Prometheus' own checker."""
-    return str(programs / "promtool")
+    return str(_programs("prometheus") / "promtool")
 
 
 @pytest.fixture(scope="session")
-def prometheus(programs: Path) -> str:
+def prometheus() -> str:
     """Path of Prometheus."""
-    return str(programs / "prometheus")
+    return str(_programs("prometheus") / "prometheus")
+
+
+@pytest.fixture(scope="session")
+def amtool() -> str:
+    """Path of Alertmanager's own checker."""
+    return str(_programs("prometheus-alertmanager") / "amtool")
+
+
+@pytest.fixture(scope="session")
+def alertmanager() -> list[str]:
+    """Command of Alertmanager. It reads its templates below /usr/share, where its package would put them."""
+    folder = _programs("prometheus-alertmanager")
+    script = f'mount --bind {folder.parent}/share /usr/share && exec {folder}/prometheus-alertmanager "$@"'
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "alertmanager"]

@@ -40,7 +40,7 @@ inference:
       nodes: 1
       server: { image: "vllm/vllm-openai:v0.21.0", weights: { s3_uri: "s3://my-models/llama" } }
 """
-#: Home directories of both services, which a fleet mounts.
+#: Home directories of both services, which a fleet mounts. A brake stops the fleet.
 HOMES = """version: 1
 name: homes
 region: us-east-1
@@ -49,6 +49,7 @@ data:
   homes: { openzfs: { quotas: [{ id: 2001, storage_gib: 100 }] } }
   tools: { efs: {} }
 training: { fleets: { dev: { instance_type: g6.xlarge, nodes: 1, mounts: { /home: homes, /opt/shared: tools } } } }
+monitoring: { dashboard: true, budget: { usd_per_month: 500, emails: [ops@example.org], brake: { fleets: [dev] } } }
 """
 Define = Callable[[cdk.App], object]
 

@@ -11,6 +11,7 @@ import pytest
 
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
+from cluster_files.edits import SCRAPED, write
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "destroy.md"
@@ -18,11 +19,12 @@ PAGE = REPOSITORY / "docs" / "destroy.md"
 
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The templates of all examples."""
+    """The templates of all examples, and of a cluster whose metrics go to a workspace."""
     import aws_cdk as cdk
 
     app = cdk.App(analytics_reporting=False, outdir=str(tmp_path_factory.mktemp("cdk.out")))
-    for file in sorted((REPOSITORY / "examples").glob("*.yaml")):
+    scraped = write(tmp_path_factory.mktemp("cluster"), SCRAPED)
+    for file in (*sorted((REPOSITORY / "examples").glob("*.yaml")), scraped):
         build_cluster(app, load_cluster(file))
     folder = Path(app.synth().directory)
     return [json.loads(file.read_text("utf-8")) for file in folder.glob("*.template.json")]

@@ -14,12 +14,14 @@ from cfnlint.helpers import REGIONS
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from cdk_gpu_clusters import (
+    ClusterSize,
     ConfigError,
     Exporter,
     GpuFleet,
     MetricsScraper,
     MetricsWorkspace,
     NodeWatch,
+    PcsCluster,
     ScrapedFleet,
     ScrapeTarget,
 )
@@ -175,6 +177,14 @@ def test_an_existing_zone_is_used_and_none_is_made(site: Site) -> None:
         MetricsScraper(site.stack, "B", vpc=site.vpc, zone=zone, zone_name="a.b", targets=CONTROLLER)
 
 
+def test_the_zone_is_private(site: Site) -> None:
+    """CloudFormation makes a zone with VPCs private."""
+    fleets = [ScrapedFleet(name="trainers", fleet=imported_fleet(site))]
+    MetricsScraper(site.stack, "Scraper", vpc=site.vpc, fleets=fleets)
+    [vpc] = only(site.resources(), "AWS::Route53::HostedZone")["VPCs"]
+    assert vpc["VPCId"] == site.vpc.vpc_id
+
+
 def test_the_zone_has_a_name_of_its_own(site: Site) -> None:
     fleets = [ScrapedFleet(name="trainers", fleet=imported_fleet(site))]
     made = MetricsScraper(site.stack, "My Scraper", vpc=site.vpc, fleets=fleets)
@@ -278,3 +288,45 @@ def test_regions_without_scrapers_are_those_of_the_registry() -> None:
     vpc = ec2.Vpc(stack, "Vpc", max_azs=2)
     with pytest.raises(ConfigError, match="GPU-SCR-005"):
         MetricsScraper(stack, "Scraper", vpc=vpc, targets=CONTROLLER)
+
+
+def test_a_controller_of_pcs_has_a_record_and_admits_the_collector(site: Site) -> None:
+    cluster = PcsCluster(
+        site.stack, "Slurm", vpc=site.vpc, subnet=site.vpc.private_subnets[0], size=ClusterSize.SMALL, metrics=True
+    )
+    made = MetricsScraper(
+        site.stack, "Scraper", vpc=site.vpc, zone_name="lab.metrics.internal", slurm_clusters={"slurm": cluster}
+    )
+    resources = site.resources()
+    jobs = yaml.safe_load(made.configuration)["scrape_configs"]
+    assert {job["metrics_path"] for job in jobs} == {target.path for target in CONTROLLER}
+    assert {one["names"][0] for job in jobs for one in job["dns_sd_configs"]} == {"slurm.lab.metrics.internal"}
+    assert {rule["replacement"] for job in jobs for rule in job["relabel_configs"]} == {"slurm"}
+    (rule,) = [
+        one["Properties"]
+        for one in of_type(resources, "AWS::EC2::SecurityGroupIngress").values()
+        if one["Properties"].get("FromPort") == 6817
+    ]
+    assert rule["GroupId"] == only(resources, "AWS::PCS::Cluster")["Networking"]["SecurityGroupIds"][0]
+    (statement,) = [
+        one
+        for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
+        for one in policy["Properties"]["PolicyDocument"]["Statement"]
+        if "pcs:GetCluster" in one["Action"]
+    ]
+    assert "*" not in str(statement["Resource"])
+
+
+@pytest.mark.parametrize("name", ["slurm", "a"])
+def test_a_controller_without_metrics_or_with_the_name_of_a_fleet_is_refused(site: Site, name: str) -> None:
+    cluster = PcsCluster(
+        site.stack,
+        "Slurm",
+        vpc=site.vpc,
+        subnet=site.vpc.private_subnets[0],
+        size=ClusterSize.SMALL,
+        metrics=name == "a",
+    )
+    fleets = [ScrapedFleet(name="a", fleet=imported_fleet(site))]
+    with pytest.raises(ConfigError, match="GPU-SCR-006" if name == "a" else "GPU-SCR-007"):
+        MetricsScraper(site.stack, "Scraper", vpc=site.vpc, fleets=fleets, slurm_clusters={name: cluster})

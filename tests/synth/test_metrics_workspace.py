@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, cast
 
@@ -9,10 +10,11 @@ import pytest
 from aws_cdk import App, Environment, RemovalPolicy, Stack, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
 from cfnlint.helpers import REGIONS
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
-from cdk_gpu_clusters import ConfigError, MetricsWorkspace
+from cdk_gpu_clusters import AlarmTopic, ConfigError, MetricsWorkspace
 from cdk_gpu_clusters.rules.metrics_workspace import WITHOUT_WORKSPACES
 from stack_fixtures import Site, of_type, only
 
@@ -129,3 +131,28 @@ def test_a_token_is_imported(site: Site) -> None:
     token = Token.as_string({"Fn::ImportValue": "Workspace"})
     made = MetricsWorkspace.from_metrics_workspace_attributes(site.stack, "Shared", workspace_arn=token)
     assert made.workspace_arn == token
+
+
+def test_alerts_notify_topics_that_let_the_workspace_publish(site: Site) -> None:
+    workspace = MetricsWorkspace(site.stack, "Metrics")
+    own = AlarmTopic(site.stack, "Operators", emails=["operators@example.org"]).topic
+    imported = sns.Topic.from_topic_arn(site.stack, "Given", "arn:aws:sns:us-east-2:111122223333:ops")
+    for topic in (own, imported):
+        workspace.add_alert_topic(topic)
+    resources = site.resources()
+    ((name, made),) = of_type(resources, KIND).items()
+    before, arn, after = made["Properties"]["AlertManagerDefinition"]["Fn::Join"][1][:3]
+    ((topic_name, _),) = of_type(resources, "AWS::SNS::Topic").items()
+    assert arn == {"Ref": topic_name}
+    assert before.startswith("alertmanager_config: |\n  route:\n")
+    assert "111122223333:ops" in json.dumps(after) + json.dumps(made["Properties"]["AlertManagerDefinition"])
+    statements = only(resources, "AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+    (published,) = [one for one in statements if one["Sid"] == "AlertsOfWorkspace"]
+    assert published["Principal"] == {"Service": "aps.amazonaws.com"}
+    assert published["Condition"]["ArnEquals"] == {"aws:SourceArn": {"Fn::GetAtt": [name, "Arn"]}}
+
+
+def test_a_topic_beside_an_own_definition_is_refused(site: Site) -> None:
+    workspace = MetricsWorkspace(site.stack, "Metrics", alert_manager_definition="alertmanager_config: |\n")
+    with pytest.raises(ConfigError, match="GPU-AMP-005"):
+        workspace.add_alert_topic(sns.Topic(site.stack, "Topic"))

@@ -142,3 +142,45 @@ def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesiz
     }
     assert serves == {"reserved": True, "split": False}
     assert "NodeGroupId" not in templates["lab-fleet-split"]["Outputs"]
+
+
+def test_a_brake_reads_the_names_of_its_groups_and_notifies_as_the_budget_does(synthesize: Synthesize) -> None:
+    brake = "budget: { usd_per_month: 500, emails: [a@example.org], brake: { fleets: [split], percent: 90 } }"
+    templates = synthesize(f"{CLUSTER}monitoring: {{ {brake} }}\n")
+    resources = templates["lab-monitoring"]["Resources"]
+    [machine] = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::StepFunctions::StateMachine"]
+    definition = json.dumps(machine["DefinitionString"])
+    assert '"StackName": "lab-fleet-split"' in definition
+    assert "* 90.0 / 100" in definition
+    [topic] = [name for name, one in resources.items() if one["Type"] == "AWS::SNS::Topic"]
+    alarms = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::CloudWatch::Alarm"]
+    assert len(alarms) == 2
+    assert all(one["AlarmActions"] == [{"Ref": topic}] for one in alarms)
+
+
+def test_a_brake_stops_model_servers_too(synthesize: Synthesize) -> None:
+    text = (
+        "version: 1\nname: lab\nregion: us-east-1\n"
+        "network: { availability_zone: us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }\n"
+        "inference:\n  fleets:\n    chat:\n      { instance_type: g6.xlarge, nodes: 2, load_balancer: { plain_http: true },\n"
+        "        server: { image: 'vllm/vllm-openai:v0.21.0' } }\n"
+        "monitoring: { budget: { usd_per_month: 500, emails: [a@example.org], brake: { fleets: [chat] } } }\n"
+    )
+    templates = synthesize(text)
+    resources = templates["lab-monitoring"]["Resources"].values()
+    [machine] = [one["Properties"] for one in resources if one["Type"] == "AWS::StepFunctions::StateMachine"]
+    assert '"StackName": "lab-inference-chat", "OutputName": "FleetName"' in json.dumps(machine["DefinitionString"])
+    assert "FleetName" in templates["lab-inference-chat"]["Outputs"]
+
+
+def test_of_pcs_the_controller_is_scraped(synthesize: Synthesize) -> None:
+    section = 'orchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }\nmonitoring: { metrics: {} }\n'
+    templates = synthesize(f"{CLUSTER}{section}")
+    resources = templates["lab-monitoring"]["Resources"].values()
+    [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
+    jobs = yaml.safe_load(scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"])["scrape_configs"]
+    assert len(jobs) == 5
+    assert {job["dns_sd_configs"][0]["names"][0] for job in jobs} == {"slurm.lab.gpu-metrics.internal"}
+    [admitted] = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
+    of_slurm = {"StackName": "lab-slurm", "OutputName": "SecurityGroupId"}
+    assert (admitted["FromPort"], admitted["GroupId"]) == (6817, {"Fn::GetStackOutput": of_slurm})

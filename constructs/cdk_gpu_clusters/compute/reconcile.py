@@ -27,7 +27,7 @@ from datetime import datetime
 from typing import Any
 
 from cdk_gpu_clusters._template import Resource, Resources, allow, ref
-from cdk_gpu_clusters.compute.state_machine import StateMachine
+from cdk_gpu_clusters.compute.state_machine import StateMachine, task_state, when
 from cdk_gpu_clusters.node.gpunode.metrics.names import NAMESPACE
 from cdk_gpu_clusters.rules.capacity import CapacityTerms, CapacityWindow
 from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN
@@ -54,14 +54,6 @@ _BLOCK_EVENTS = [
 ]
 # Less than the period, with the longest waits of the retries, so that runs do not pile up.
 _TIMEOUT_SECONDS = 240
-_RETRY = {
-    "ErrorEquals": ["States.ALL"],
-    "IntervalSeconds": 5,
-    "MaxAttempts": 3,
-    "BackoffRate": 2,
-    "MaxDelaySeconds": 20,
-    "JitterStrategy": "FULL",
-}
 # Of AWS SDK integrations: the service, and the class of the error (Step Functions developer guide, "Handling errors").
 _REFUSED = ["AutoScaling.AutoScalingException", "AutoScaling.ValidationException"]
 # A node in standby keeps its slot, and no longer counts in the desired capacity (EC2 Auto Scaling guide, "Temporarily
@@ -179,7 +171,7 @@ class Reconcile:
             "TimeoutSeconds": _TIMEOUT_SECONDS,
             "States": {
                 "Look": {
-                    **_task(self.calls.look, next_state="Decide"),
+                    **task_state(self.calls.look, next_state="Decide"),
                     "Assign": {
                         "group": "{% $states.input.group %}",
                         "seen": f"{{% {self.calls.seen} %}}",
@@ -190,7 +182,7 @@ class Reconcile:
                 },
                 "Decide": self._decide(),
                 **self._inside(),
-                "Drain": self._changing(_task(self.calls.drain)),
+                "Drain": self._changing(task_state(self.calls.drain)),
                 **self._conflict_states(),
                 "Done": {"Type": "Succeed"},
             },
@@ -206,26 +198,26 @@ class Reconcile:
 
     def _decide(self) -> dict[str, Any]:
         rules = [
-            _when("$seen.busy", "Done"),
-            _when("$wanted = 0 and $seen.desired > 0", "Drain"),
-            _when("$wanted = 0", "Done"),
+            when("$seen.busy", "Done"),
+            when("$wanted = 0 and $seen.desired > 0", "Drain"),
+            when("$wanted = 0", "Done"),
         ]
         if len(self.windows) > 1:
             # Two runs at once could end the same node, and lower the size twice; periodic ones never overlap.
-            rules.append(_when("$count($ending) > 0 and $periodic", "EndEach"))
-            rules.append(_when("$count($ending) > 0", "Done"))
+            rules.append(when("$count($ending) > 0 and $periodic", "EndEach"))
+            rules.append(when("$count($ending) > 0", "Done"))
         if self.calls.count is not None:
             return {"Type": "Choice", "Choices": rules, "Default": "Count"}
         if not self.block_group:
             return {"Type": "Choice", "Choices": [*rules, *self._filling()], "Default": "IsSized"}
         # Whoever sets the size: what is not in the group is not launched into.
-        rules.append(_when("$count($seen.serving) < $wanted", "GroupBlocks"))
+        rules.append(when("$count($seen.serving) < $wanted", "GroupBlocks"))
         return {"Type": "Choice", "Choices": rules, "Default": "Fill"}
 
     def _filling(self) -> list[dict[str, str]]:
-        rules = [_when("$seen.manual", self._end)]
+        rules = [when("$seen.manual", self._end)]
         if self._resumes:
-            rules.append(_when("$seen.suspended", "LookAtAlarm" if self.launch_alarm else "Resume"))
+            rules.append(when("$seen.suspended", "LookAtAlarm" if self.launch_alarm else "Resume"))
         return rules
 
     @property
@@ -242,16 +234,16 @@ class Reconcile:
         differs, size = f"$seen.desired != {_IN_SERVICE}", self.calls.resize(_IN_SERVICE)
         if not self.keeps_size and self.calls.floor is not None:
             differs, size = f"{BELOW_FLOOR}{self.fewest}", self.calls.floor(self.fewest)
-        choices = [_when(differs, "Size")]
+        choices = [when(differs, "Size")]
         states: dict[str, Any] = {
             "IsSized": {"Type": "Choice", "Choices": choices, "Default": self._end},
-            "Size": self._changing(_task(size, next_state=self._end if self.block_group else None)),
+            "Size": self._changing(task_state(size, next_state=self._end if self.block_group else None)),
         }
         if self.calls.reports_issues:
-            choices.append(_when("$seen.short", "Short"))
+            choices.append(when("$seen.short", "Short"))
             states["Short"] = {"Type": "Fail", "Error": "NodesMissing", "Cause": "The health of the group has issues"}
         if self._resumes:
-            states["Resume"] = _task(self.calls.resume or {}, next_state="IsSized")
+            states["Resume"] = task_state(self.calls.resume or {}, next_state="IsSized")
         if self._resumes and self.launch_alarm:
             states |= self._alarm_states()
         if len(self.windows) > 1:
@@ -277,11 +269,11 @@ class Reconcile:
         names = [*self.calls.under_way]
         for name, following in zip(names, [*names, ""][1:], strict=True):
             task, is_under_way = self.calls.under_way[name]
-            look = {**_task(task, next_state=f"Is{name}Changing"), "Assign": {"waits": f"{{% {is_under_way} %}}"}}
+            look = {**task_state(task, next_state=f"Is{name}Changing"), "Assign": {"waits": f"{{% {is_under_way} %}}"}}
             otherwise = f"LookAt{following}" if following else "Refused"
             states |= {
                 f"LookAt{name}": look,
-                f"Is{name}Changing": {"Type": "Choice", "Choices": [_when("$waits", "Done")], "Default": otherwise},
+                f"Is{name}Changing": {"Type": "Choice", "Choices": [when("$waits", "Done")], "Default": otherwise},
             }
         cause = "The service refuses the change, and no other one is under way"
         return {**states, "Refused": {"Type": "Fail", "Error": "Refused", "Cause": cause}} if states else {}
@@ -293,10 +285,10 @@ class Reconcile:
         }
         return {
             "LookAtAlarm": {
-                **_task(look, next_state="IsCalm"),
+                **task_state(look, next_state="IsCalm"),
                 "Assign": {"raised": "{% 'ALARM' in $states.result.MetricAlarms.StateValue %}"},
             },
-            "IsCalm": {"Type": "Choice", "Choices": [_when("$raised", "IsSized")], "Default": "Resume"},
+            "IsCalm": {"Type": "Choice", "Choices": [when("$raised", "IsSized")], "Default": "Resume"},
         }
 
     def _grouping_states(self) -> dict[str, Any]:
@@ -307,10 +299,10 @@ class Reconcile:
         }
         return {
             "GroupBlocks": {
-                **_task(join, next_state="Fill"),
+                **task_state(join, next_state="Fill"),
                 "Assign": {"refused": "{% $count($states.result.Failed) > 0 %}"},
             },
-            "AreGrouped": {"Type": "Choice", "Choices": [_when("$refused", "NotGrouped")], "Default": "Done"},
+            "AreGrouped": {"Type": "Choice", "Choices": [when("$refused", "NotGrouped")], "Default": "Done"},
             "NotGrouped": {"Type": "Fail", "Error": "NotGrouped", "Cause": "The resource group did not take a block"},
         }
 
@@ -328,10 +320,10 @@ class Reconcile:
         }
         return {
             "Count": {
-                **_task(count, next_state="Tell"),
+                **task_state(count, next_state="Tell"),
                 "Assign": {"missing": f"{{% $max([0, $wanted - {self.calls.ready}]) %}}"},
             },
-            "Tell": _task(tell, next_state="Fill"),
+            "Tell": task_state(tell, next_state="Fill"),
         }
 
     def _handover_states(self) -> dict[str, Any]:
@@ -363,12 +355,12 @@ class Reconcile:
                     "ProcessorConfig": {"Mode": "INLINE"},
                     "StartAt": "FindOne",
                     "States": {
-                        "FindOne": {**_task(find, next_state="IsOfBlock", attempts=1), "Assign": found},
-                        "IsOfBlock": {"Type": "Choice", "Choices": [_when("$leaves", "EndOne")], "Default": "Left"},
-                        "EndOne": {**_task(end, attempts=1), "Catch": caught},
+                        "FindOne": {**task_state(find, next_state="IsOfBlock", attempts=1), "Assign": found},
+                        "IsOfBlock": {"Type": "Choice", "Choices": [when("$leaves", "EndOne")], "Default": "Left"},
+                        "EndOne": {**task_state(end, attempts=1), "Catch": caught},
                         "IsDenied": {
                             "Type": "Choice",
-                            "Choices": [_when("$contains($states.input.Cause, 'not authorized')", "Denied")],
+                            "Choices": [when("$contains($states.input.Cause, 'not authorized')", "Denied")],
                             "Default": "Left",
                         },
                         "Denied": {"Type": "Fail", "Error": "Denied", "Cause": "{% $states.input.Cause %}"},
@@ -501,15 +493,6 @@ def auto_scaling_calls(partition: str, group_arn: str, *, ends_instances: bool) 
     )
 
 
-def _task(task: Task, *, next_state: str | None = None, attempts: int = 3) -> dict[str, Any]:
-    goes = {"End": True} if next_state is None else {"Next": next_state}
-    return {"Type": "Task", **task, "Output": {}, "Retry": [{**_RETRY, "MaxAttempts": attempts}], **goes}
-
-
-def _when(condition: str, next_state: str) -> dict[str, str]:
-    return {"Condition": f"{{% {condition} %}}", "Next": next_state}
-
-
 # The context object has times in UTC; without the fraction and the zone they compare as text.
 _NOW = "$now := $substring($states.context.State.EnteredTime, 0, 19)"
 _INSIDE = "from <= $now and $now < until"
@@ -559,24 +542,41 @@ _WITHOUT_RUN_MINUTES = 3 * PERIOD_MINUTES
 
 
 def reconcile_alarms() -> Resources:
-    """The alarm on runs that fail or never come, by path.
-
-    A metric without data keeps its last value for several periods (CloudWatch user guide, "Configuring how CloudWatch
-    alarms treat missing data"), so that FILL gives each period one; without any data at all it is raised as well.
-    """
-    succeeded = _metric("AWS/States", "ExecutionsSucceeded", {"StateMachineArn": ref(_MACHINE)})
-    runs = _alarm(
+    """The alarm on runs that fail or never come, by path."""
+    runs = no_run_alarm(
         f"For {_WITHOUT_RUN_MINUTES} minutes no run compared the group with its capacity: nodes may be missing, or "
         "outlive what is paid for.",
-        {"Id": "runs", "Expression": "FILL(succeeded, 0)", "Label": "Runs"},
-        [_query("succeeded", succeeded, "Sum", minutes=_WITHOUT_RUN_MINUTES)],
+        machine=_MACHINE,
+        minutes=_WITHOUT_RUN_MINUTES,
+        warm_up_minutes=2 * _PATIENCE_MINUTES,
     )
-    below = {"ComparisonOperator": "LessThanThreshold", "TreatMissingData": "breaching"}
-    first = {"WarmUpConfiguration": {"WarmUpPeriodDurationInMinutes": 2 * _PATIENCE_MINUTES}}
-    runs["Properties"] |= {**below, **first}
     # Which names the group, so that a group that takes long to be made raises no alarm.
     runs["DependsOn"] = [_PERIODIC]
     return {"Alarms/NotReconciled": runs}
+
+
+def no_run_alarm(words: str, *, machine: str, minutes: int, warm_up_minutes: int) -> Resource:
+    """The alarm on a state machine without a run that succeeded.
+
+    A metric without data keeps its last value for several periods (CloudWatch user guide, "Configuring how CloudWatch
+    alarms treat missing data"), so that FILL gives each period one; without any data at all it is raised as well.
+
+    Args:
+        words: What it means, as a sentence.
+        machine: Path of the state machine.
+        minutes: For how long none succeeded.
+        warm_up_minutes: How long a new alarm is silent.
+    """
+    succeeded = _metric("AWS/States", "ExecutionsSucceeded", {"StateMachineArn": ref(machine)})
+    runs = _alarm(
+        words,
+        {"Id": "runs", "Expression": "FILL(succeeded, 0)", "Label": "Runs"},
+        [_query("succeeded", succeeded, "Sum", minutes=minutes)],
+    )
+    below = {"ComparisonOperator": "LessThanThreshold", "TreatMissingData": "breaching"}
+    first = {"WarmUpConfiguration": {"WarmUpPeriodDurationInMinutes": warm_up_minutes}}
+    runs["Properties"] |= {**below, **first}
+    return runs
 
 
 def missing_nodes_alarm(group: str, *, ready_timeout_seconds: int) -> Resources:

@@ -39,6 +39,14 @@ _LOGS_AND_TRACES = (
     "xray:PutTelemetryRecords",
     "xray:PutTraceSegments",
 )
+_RETRY = {
+    "ErrorEquals": ["States.ALL"],
+    "IntervalSeconds": 5,
+    "MaxAttempts": 3,
+    "BackoffRate": 2,
+    "MaxDelaySeconds": 20,
+    "JitterStrategy": "FULL",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +123,28 @@ class StateMachine:
             "TracingConfiguration": {"Enabled": True},
         }
         return {"Type": "AWS::StepFunctions::StateMachine", "DependsOn": [self.policy], "Properties": properties}
+
+
+def task_state(task: Mapping[str, Any], *, next_state: str | None = None, attempts: int = 3) -> dict[str, Any]:
+    """A task in JSONata that retries and has no output.
+
+    Args:
+        task: Its resource and its arguments.
+        next_state: The state after it; None for the end.
+        attempts: How often it retries.
+    """
+    goes = {"End": True} if next_state is None else {"Next": next_state}
+    return {"Type": "Task", **task, "Output": {}, "Retry": [{**_RETRY, "MaxAttempts": attempts}], **goes}
+
+
+def when(condition: str, next_state: str) -> dict[str, str]:
+    """A rule of a choice in JSONata.
+
+    Args:
+        condition: An expression that is true or false.
+        next_state: The state that follows if it is true.
+    """
+    return {"Condition": f"{{% {condition} %}}", "Next": next_state}
 
 
 def event_rule(description: str, **properties: Any) -> Resource:

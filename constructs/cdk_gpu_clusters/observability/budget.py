@@ -46,6 +46,7 @@ class ClusterBudget(ClusterConstruct):
     Attributes:
         topic: The topic that it notifies.
         cfn_budget: The budget, as an escape hatch.
+        budget_name: Its name, known at deployment.
     """
 
     def __init__(
@@ -120,6 +121,8 @@ class ClusterBudget(ClusterConstruct):
         )
         if policy is not None:  # the budget may notify as soon as it is made
             self.cfn_budget.node.add_dependency(policy)
+        # Its name: CloudFormation template reference, AWS::Budgets::Budget, "Return values".
+        self.budget_name: str = self.cfn_budget.ref
 
 
 def _notification(kind: str, percent: float, topic_arn: str) -> budgets.CfnBudget.NotificationWithSubscribersProperty:

@@ -1,4 +1,4 @@
-"""One DNS record for each fleet, with the addresses of its nodes in service.
+"""One DNS record for each fleet, with the addresses of its nodes in service, and one for each controller of AWS PCS.
 
 Nodes of an Auto Scaling group have no names that a configuration could list. AWS Cloud Map would give them one name,
 but answers a query with eight of its instances at most, so that Prometheus would miss the others of a larger fleet. A
@@ -7,6 +7,9 @@ record of Route 53 with simple routing has all its values in each answer.
 A state machine without code writes the record every three minutes from what the group has. It needs nothing on the
 nodes and no permission of theirs, and a node that ends without a word disappears as well. Each run writes the full
 record, so that one that fails or is late is made good by the next.
+
+A template cannot name the address of a controller of AWS PCS either: CloudFormation returns the endpoints as a list of
+objects.
 
 Sources: AWS Cloud Map API reference, DnsConfig, and Route 53 developer guide, "Multivalue answer routing" (eight);
 Route 53 developer guide, "Simple routing" (all values) and "DNS constraints and behaviors"; Step Functions developer
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from cdk_gpu_clusters._template import Resources, allow
@@ -42,13 +46,26 @@ _RETRY = {
 _CARD = "($exists(Attachment.NetworkCardIndex) ? Attachment.NetworkCardIndex : 0)"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """What has a record; all may be tokens.
+
+    Attributes:
+        groups: Name of the Auto Scaling group of each fleet, by the fleet's DNS label.
+        clusters: Id and ARN of each cluster of AWS PCS, by the controller's DNS label.
+    """
+
+    groups: Mapping[str, str]
+    clusters: Mapping[str, tuple[str, str]]
+
+
 def address_resources(
-    groups: Mapping[str, str], *, zone_name: str, zone_id: str, zone_arn: str, partition: str, account: str
+    named: Named, *, zone_name: str, zone_id: str, zone_arn: str, partition: str, account: str
 ) -> Resources:
-    """The state machine that writes the records, and a schedule for each fleet, by path below the scraper.
+    """The state machine that writes the records, and a schedule for each of them, by path below the scraper.
 
     Args:
-        groups: Name of the Auto Scaling group of each fleet, by the fleet's DNS label; may be tokens.
+        named: What has a record.
         zone_name: Name of the private hosted zone.
         zone_id: Its id; may be a token.
         zone_arn: Its ARN; may be a token.
@@ -57,31 +74,35 @@ def address_resources(
     """
     machine = StateMachine(
         path=MACHINE,
-        definition=definition(partition),
+        definition=definition(partition, asks_clusters=bool(named.clusters)),
         substitutions={"Zone": zone_id},
         permissions=[
             allow(zone_arn, "route53:ChangeResourceRecordSets", "route53:ListResourceRecordSets"),
             # None of them has a resource level (service authorization reference).
             allow("*", "autoscaling:DescribeAutoScalingGroups", "ec2:DescribeNetworkInterfaces"),
+            *([allow([arn for _, arn in named.clusters.values()], "pcs:GetCluster")] if named.clusters else []),
         ],
         account=account,
     )
+    asked = {label: {"group": group} for label, group in named.groups.items()}
+    asked |= {label: {"cluster": cluster} for label, (cluster, _) in named.clusters.items()}
     rules = {
         f"Addresses/{label}": machine.rule(
-            f"Writes the addresses of the fleet {label}",
+            f"Writes the addresses of {label}",
             f"rate({PERIOD_MINUTES} minutes)",
-            Input=json.dumps({"group": group, "name": f"{label}.{zone_name}"}, separators=(",", ":")),
+            Input=json.dumps({**what, "name": f"{label}.{zone_name}"}, separators=(",", ":")),
         )
-        for label, group in groups.items()
+        for label, what in asked.items()
     }
     return {**machine.resources(), **rules}
 
 
-def definition(partition: str) -> dict[str, Any]:
+def definition(partition: str, *, asks_clusters: bool = False) -> dict[str, Any]:
     """The state machine in the Amazon States Language; `${Zone}` is filled in.
 
     Args:
         partition: Partition of the stack.
+        asks_clusters: Whether controllers of AWS PCS have records, too.
     """
     look = {
         "Resource": sdk_call(partition, "autoscaling", "describeAutoScalingGroups"),
@@ -106,9 +127,10 @@ def definition(partition: str) -> dict[str, Any]:
     return {
         "Comment": "Writes the addresses of the nodes of a fleet into its DNS record",
         "QueryLanguage": "JSONata",
-        "StartAt": "Look",
+        "StartAt": "Which" if asks_clusters else "Look",
         "TimeoutSeconds": _TIMEOUT_SECONDS,
         "States": {
+            **(_asking(partition) if asks_clusters else {}),
             "Look": {
                 **_task(look, "Describe"),
                 "Assign": {"name": "{% $states.input.name %}", "nodes": f"{{% [{nodes}] %}}"},
@@ -127,6 +149,20 @@ def definition(partition: str) -> dict[str, Any]:
             "Remove": _task(_change(partition, "DELETE", "{% $found[0] %}"), "Done"),
             "Done": {"Type": "Succeed"},
         },
+    }
+
+
+def _asking(partition: str) -> dict[str, Any]:
+    """The states that find the address of a controller."""
+    ask = {
+        "Resource": sdk_call(partition, "pcs", "getCluster"),
+        "Arguments": {"ClusterIdentifier": "{% $states.input.cluster %}"},
+    }
+    controller = "$states.result.Cluster.Endpoints[Type = 'SLURMCTLD'].PrivateIpAddress"
+    found = {"name": "{% $states.input.name %}", "addresses": f"{{% [{controller}] %}}"}
+    return {
+        "Which": _choice("$exists($states.input.cluster)", "Ask", "Look"),
+        "Ask": {**_task(ask, "IsAny"), "Assign": found},
     }
 
 

@@ -33,11 +33,12 @@ from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet
 from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS
 from cdk_gpu_clusters.compute.state_machine import shared_resources
-from cdk_gpu_clusters.observability.node_addresses import address_resources
+from cdk_gpu_clusters.observability.node_addresses import Named, address_resources
 from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
 from cdk_gpu_clusters.rules.scrape import (
     ScrapeTarget,
     check_configuration,
+    check_controller,
     check_fleets,
     check_place,
     check_targets,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from aws_cdk import aws_route53 as route53
 
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace
+    from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
 
 _LOGS_PREFIX = "/aws/vendedlogs/prometheus-scraper"
 _ZONE_SUFFIX = "gpu-metrics.internal"
@@ -140,6 +142,7 @@ class MetricsScraper(ClusterConstruct):
         vpc: ec2.IVpc,
         fleets: Sequence[ScrapedFleet] = (),
         targets: Sequence[ScrapeTarget] = (),
+        slurm_clusters: Mapping[str, IPcsCluster] | None = None,
         workspace: IMetricsWorkspace | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] = (),
@@ -160,6 +163,8 @@ class MetricsScraper(ClusterConstruct):
             fleets: Fleets on plain EC2 whose nodes are scraped.
             targets: Whatever else is scraped, such as `Exporter.SLURMCTLD.at(addresses=[...])`. Its security groups
                 must admit the scraper: `scraper.connections.allow_to(cluster, ec2.Port.tcp(6817))`.
+            slurm_clusters: Clusters of AWS PCS with `metrics=True` whose controllers are scraped, by a DNS label. Their
+                metrics get the label `cluster` with it. None by default.
             workspace: Where the metrics go. By default to the default dataset of Amazon CloudWatch in this account and
                 Region.
             vpc_subnets: 2 to 5 subnets in different zones, in each of which AWS makes a network interface. By default
@@ -176,33 +181,45 @@ class MetricsScraper(ClusterConstruct):
                 service's own key.
 
         Raises:
-            ConfigError: GPU-SCR-001 to -006.
+            ConfigError: GPU-SCR-001 to -007.
             ValueError: If both `zone` and `zone_name` are given.
         """
         super().__init__(scope, construct_id)
         if zone is not None and zone_name is not None:
             raise ValueError("zone: an existing zone has its name already; remove zone_name")
         subnets = _subnets(vpc, vpc_subnets)
-        self._check_place(subnets, fleets)
+        controllers = slurm_clusters or {}
+        self._check_place(subnets, fleets, controllers)
         name = zone.zone_name if zone is not None else zone_name or _default_zone(self._path)
-        self.dns_names: dict[str, str] = {one.name: f"{one.name}.{name}" for one in fleets}
+        labels = [*(one.name for one in fleets), *controllers]
+        self.dns_names: dict[str, str] = {label: f"{label}.{name}" for label in labels}
         everything = [*_targets_of(fleets, self.dns_names), *targets]
+        for label in controllers:
+            everything += Exporter.SLURMCTLD.at(dns_name=self.dns_names[label], labels={"cluster": label})
         report(self, check_targets(everything, interval_seconds=interval_seconds, timeout_seconds=timeout_seconds))
         self.configuration: str = scrape_configuration(
             everything, interval_seconds=interval_seconds, timeout_seconds=timeout_seconds
         )
         report(self, check_configuration(self.configuration))
         self.zone: route53.IPrivateHostedZone | None = None
-        if fleets:
+        if labels:
             self.zone = zone or self._own_zone(vpc, name)
-            self._keep_addresses(fleets, self.zone, log_encryption_key)
+            named = Named(
+                groups={one.name: one.fleet.fleet_name for one in fleets},
+                clusters={label: (one.cluster_id, one.cluster_arn) for label, one in controllers.items()},
+            )
+            self._keep_addresses(named, self.zone, log_encryption_key)
         self._groups = list(security_groups) or [
             ec2.SecurityGroup(self, "Group", vpc=vpc, description="Managed collector of metrics")
         ]
         self._connections = ec2.Connections(security_groups=self._groups)
         self.log_group: logs.LogGroup = self._own_log_group(log_retention, log_encryption_key)
         self.cfn_scraper: aps.CfnScraper = self._scraper(subnets, workspace)
-        self._admit(fleets)
+        for one in fleets:
+            for exporter, port in one.ports.items():
+                self._admit(one.name, exporter, one.fleet._node_security_groups[0], port)
+        for label, cluster in controllers.items():
+            self._admit(label, Exporter.SLURMCTLD, cluster.security_groups[0], Exporter.SLURMCTLD.default_port)
         self._read_node_anew()
 
     @property
@@ -211,7 +228,12 @@ class MetricsScraper(ClusterConstruct):
         """The security groups of the collector, for CDK's `allow_...` methods."""
         return self._connections
 
-    def _check_place(self, subnets: Sequence[ec2.ISubnet], fleets: Sequence[ScrapedFleet]) -> None:
+    def _check_place(
+        self,
+        subnets: Sequence[ec2.ISubnet],
+        fleets: Sequence[ScrapedFleet],
+        controllers: Mapping[str, IPcsCluster],
+    ) -> None:
         given = [
             (
                 one.name,
@@ -225,7 +247,12 @@ class MetricsScraper(ClusterConstruct):
             self,
             [
                 *check_place([zone_of(subnet) for subnet in subnets], region=region),
-                *check_fleets(given),
+                *check_fleets([*given, *((name, True, None) for name in controllers)]),
+                *(
+                    one
+                    for name, cluster in controllers.items()
+                    for one in check_controller(name, _settings_of(cluster))
+                ),
             ],
         )
 
@@ -236,12 +263,10 @@ class MetricsScraper(ClusterConstruct):
         zone.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         return zone
 
-    def _keep_addresses(
-        self, fleets: Sequence[ScrapedFleet], zone: route53.IPrivateHostedZone, key: kms.IKey | None
-    ) -> None:
+    def _keep_addresses(self, named: Named, zone: route53.IPrivateHostedZone, key: kms.IKey | None) -> None:
         partition, _, account = place_of(stack_of(self))
         resources = address_resources(
-            {one.name: one.fleet.fleet_name for one in fleets},
+            named,
             zone_name=zone.zone_name,
             zone_id=zone.hosted_zone_id,
             zone_arn=zone.hosted_zone_arn,
@@ -259,26 +284,23 @@ class MetricsScraper(ClusterConstruct):
             accepted += PLAIN_LOGS.with_details()
         accepted.at(defined.scope)
 
-    def _admit(self, fleets: Sequence[ScrapedFleet]) -> None:
-        """Let the collector reach the exporters of each fleet.
+    def _admit(self, name: str, exporter: Exporter, group: ec2.ISecurityGroup, port: int) -> None:
+        """Let the collector reach an exporter.
 
-        The rules are resources of the collector: those of a fleet in another stack would make its stack wait for this
-        one, which names the fleet.
+        The rule is a resource of the collector: one of a fleet in another stack would make its stack wait for this one,
+        which names the fleet.
         """
-        source = id_of_group(self._groups[0])
-        for one in fleets:
-            for exporter, port in one.ports.items():
-                job = exporter.name.lower()
-                ec2.CfnSecurityGroupIngress(
-                    self,
-                    f"Admit-{one.name}-{job}",
-                    group_id=id_of_group(one.fleet._node_security_groups[0]),
-                    source_security_group_id=source,
-                    ip_protocol="tcp",
-                    from_port=port,
-                    to_port=port,
-                    description=f"Managed collector scrapes {job}",
-                )
+        job = exporter.name.lower()
+        ec2.CfnSecurityGroupIngress(
+            self,
+            f"Admit-{name}-{job}",
+            group_id=id_of_group(group),
+            source_security_group_id=id_of_group(self._groups[0]),
+            ip_protocol="tcp",
+            from_port=port,
+            to_port=port,
+            description=f"Managed collector scrapes {job}",
+        )
 
     def _own_log_group(self, retention: logs.RetentionDays, key: kms.IKey | None) -> logs.LogGroup:
         name = cdk.Names.unique_resource_name(self, max_length=100, separator="-")
@@ -339,6 +361,12 @@ class MetricsScraper(ClusterConstruct):
 
     def _main_resource(self) -> IConstruct | None:
         return vars(self).get("cfn_scraper")
+
+
+def _settings_of(cluster: IPcsCluster) -> Mapping[str, str] | None:
+    from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster  # takes long to load
+
+    return cluster.slurm_settings if isinstance(cluster, PcsCluster) else None
 
 
 def _subnets(vpc: ec2.IVpc, selection: ec2.SubnetSelection | None) -> list[ec2.ISubnet]:

@@ -11,12 +11,14 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, region_of, report, resolved_or_none, stack_of
+from cdk_gpu_clusters.observability.alert_manager import alert_manager_definition as definition_for
 from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules
-from cdk_gpu_clusters.rules.metrics_workspace import check_workspace, check_workspace_arn
+from cdk_gpu_clusters.rules.metrics_workspace import check_alert_manager, check_workspace, check_workspace_arn
 
 if TYPE_CHECKING:
     from aws_cdk import aws_aps as aps
     from aws_cdk import aws_kms as kms
+    from aws_cdk import aws_sns as sns
 
 # Log groups below it do not grow the resource policy of CloudWatch Logs (CloudWatch Logs user guide, "Enable logging
 # from AWS services").
@@ -106,6 +108,7 @@ class MetricsWorkspace(IMetricsWorkspace):
     Example:
         >>> workspace = MetricsWorkspace(stack, "Metrics", alias="training", retention_days=400)
         >>> rules = workspace.add_rules("Rules", idle_minutes=30)
+        >>> workspace.add_alert_topic(AlarmTopic(stack, "Alerted", emails=["operators@example.org"]).topic)
         >>> grafana = iam.Role(stack, "Grafana", assumed_by=iam.ServicePrincipal("grafana.amazonaws.com"))
         >>> grant = workspace.grant_query(grafana)
 
@@ -137,8 +140,8 @@ class MetricsWorkspace(IMetricsWorkspace):
             retention_days: How many days metrics are kept, 1 to 1,095. By default AWS keeps them for 150 days.
             encryption_key: Key of the metrics. A change replaces the workspace, and the new one has no metrics. Whoever
                 deploys must be allowed to make grants of the key. By default a key of AWS.
-            alert_manager_definition: YAML of Alertmanager with receivers of Amazon SNS, as one text. By default alerts
-                notify no one.
+            alert_manager_definition: YAML of Alertmanager with receivers of Amazon SNS, as one text, instead of
+                `add_alert_topic`. By default alerts notify no one.
             log_retention: How long the log group keeps records. By default a month.
             log_encryption_key: Key of the log group. Its policy must let CloudWatch Logs use it. By default the
                 service's own key.
@@ -182,7 +185,41 @@ class MetricsWorkspace(IMetricsWorkspace):
             else aps.CfnWorkspace.WorkspaceConfigurationProperty(retention_period_in_days=retention_days),
         )
         self.cfn_workspace.apply_removal_policy(removal_policy)
+        self._has_own_definition = alert_manager_definition is not None
+        self._alert_topics: list[str] = []
         self._read_node_anew()
+
+    def add_alert_topic(self, topic: sns.ITopic) -> None:
+        """Let the alerts of the rules notify a topic, by the alert manager of the workspace.
+
+        Alerts are grouped by name and fleet (`alert_manager_configuration`). A topic of this app gets the statement in
+        its policy that lets this workspace publish. The policy of an imported topic is yours, and so is that of a key.
+
+        Source: user guide of Amazon Managed Service for Prometheus, "Giving Amazon Managed Service for Prometheus
+        permission to send alert messages to your Amazon SNS topic": a topic of the same account.
+
+        Args:
+            topic: The topic.
+
+        Raises:
+            ConfigError: GPU-AMP-005.
+        """
+        report(self, check_alert_manager(has_definition=self._has_own_definition))
+        stack = stack_of(self)
+        self._alert_topics.append(topic.topic_arn)
+        self.cfn_workspace.alert_manager_definition = definition_for(self._alert_topics, region=region_of(stack))
+        topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AlertsOfWorkspace",
+                principals=[iam.ServicePrincipal("aps.amazonaws.com")],
+                actions=["sns:Publish", "sns:GetTopicAttributes"],
+                resources=[topic.topic_arn],
+                conditions={
+                    "ArnEquals": {"aws:SourceArn": self.workspace_arn},
+                    "StringEquals": {"aws:SourceAccount": stack.account},
+                },
+            )
+        )
 
     @staticmethod
     def from_metrics_workspace_attributes(

@@ -28,6 +28,11 @@ WORKSPACE_ARN = define_rule(
     "an existing workspace is named by its ARN",
     source="CloudFormation registry schema of AWS::APS::Workspace: pattern of Arn",
 )
+WORKSPACE_ALERTS = define_rule(
+    "GPU-AMP-005",
+    "a workspace has an alert manager definition of its own, or topics that alerts notify",
+    source="CloudFormation registry schema of AWS::APS::Workspace: AlertManagerDefinition is one text",
+)
 
 _RETENTION_RANGE = (1, 1_095)
 _LONGEST_ALIAS = 100
@@ -95,4 +100,21 @@ def check_workspace_arn(arn: str | None) -> Iterator[Finding]:
             allowed="arn:PARTITION:aps:REGION:ACCOUNT:workspace/ID",
             fix="take the ARN from `aws amp list-workspaces`",
             path="workspace_arn",
+        )
+
+
+@check
+def check_alert_manager(*, has_definition: bool) -> Iterator[Finding]:
+    """Find a topic of a workspace whose alert manager is defined already.
+
+    Args:
+        has_definition: Whether it has a definition of its own.
+    """
+    if has_definition:
+        yield WORKSPACE_ALERTS.finding(
+            cause="the workspace has an alert manager definition, which a topic would replace",
+            got="alert_manager_definition and add_alert_topic",
+            allowed="one of the two",
+            fix="name the topic in the definition, or leave the definition out",
+            path="alert_manager_definition",
         )

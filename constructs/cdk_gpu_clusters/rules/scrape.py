@@ -38,13 +38,19 @@ SCRAPER_REGION = define_rule(
 )
 SCRAPED_FLEET = define_rule(
     "GPU-SCR-006",
-    "a scraped fleet is an Auto Scaling group of 200 nodes at most, and has a DNS label of its own as its name",
+    "a scraped fleet is an Auto Scaling group of 200 nodes at most, and what is scraped has a DNS label of its own",
     source='Route 53 developer guide, "DNS constraints and behaviors" (an answer over UDP has 4,096 bytes at most; 200 '
     "addresses have 3,200) and RFC 1035, section 2.3.1 (labels)",
 )
 
 #: Port of `/metrics` of the watchdog of nodes, where it is served and none is given.
 METRICS_PORT = 9810
+SCRAPED_CONTROLLER = define_rule(
+    "GPU-SCR-007",
+    "a scraped controller of AWS PCS serves metrics",
+    source='AWS PCS user guide, "Slurm metrics in AWS PCS": MetricsType',
+)
+
 LEAST_INTERVAL_SECONDS = 30
 _MOST_BYTES = 256 * 1024
 _FEWEST_SUBNETS, MOST_SUBNETS = 2, 5
@@ -263,3 +269,25 @@ def check_fleets(fleets: Sequence[tuple[str, bool, int | None]]) -> Iterator[Fin
                 fix="split the fleet, or let its nodes send their metrics with a Prometheus agent",
                 path=f"fleets[{index}].fleet",
             )
+
+
+@check
+def check_controller(name: str, settings: Mapping[str, str] | None) -> Iterator[Finding]:
+    """Find a controller that serves no metrics.
+
+    Args:
+        name: Its name among what is scraped.
+        settings: Its custom settings of slurm.conf; None where they are not known.
+
+    Example:
+        >>> check_controller("slurm", {"MetricsType": "metrics/openmetrics"})
+        []
+    """
+    if settings is not None and "MetricsType" not in settings:
+        yield SCRAPED_CONTROLLER.finding(
+            cause="the controller serves no metrics",
+            got="no MetricsType",
+            allowed="a cluster with metrics=True, of Slurm 25.11 or later",
+            fix="add metrics=True to the cluster",
+            path=f"slurm_clusters[{name}]",
+        )

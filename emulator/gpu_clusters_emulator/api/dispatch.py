@@ -16,7 +16,7 @@ from ..faults import ApiError
 from ..permissions import authorize
 from ..service_shapes import call_messages, service_model
 from ..world import Caller, Json, World
-from . import autoscaling, ec2, eks, elbv2, fsx, pcs, resource_groups, ssm
+from . import autoscaling, budgets, ec2, eks, elbv2, fsx, pcs, resource_groups, route53, ssm
 from .protocols import (
     as_input,
     as_result,
@@ -33,6 +33,7 @@ from .protocols import (
 #: Each operation is a function of the module, of the name that botocore gives it in Python.
 _MODULES: Mapping[str, ModuleType] = {
     "autoscaling": autoscaling,
+    "budgets": budgets,  # for state machines
     "cloudwatch": alarms,  # for state machines; the engine answers others
     "ec2": ec2,
     "eks": eks,
@@ -40,6 +41,7 @@ _MODULES: Mapping[str, ModuleType] = {
     "fsx": fsx,
     "pcs": pcs,
     "resource-groups": resource_groups,
+    "route53": route53,
     "ssm": ssm,
 }
 #: Services as requests are signed for them, and as botocore names them.

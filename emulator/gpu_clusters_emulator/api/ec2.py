@@ -109,6 +109,29 @@ def describe_instances(world: World, params: Json) -> Json:
     return {"Reservations": [{"ReservationId": f"r-{one['InstanceId'][2:]}", "Instances": [one]} for one in found]}
 
 
+def describe_network_interfaces(world: World, params: Json) -> Json:
+    """The first interface of each instance, by instance and device index."""
+    filters = {one["Name"]: set(one["Values"]) for one in params.get("Filters") or []}
+    found: list[Json] = [
+        {
+            "NetworkInterfaceId": f"eni-{one.id[2:]}",
+            "PrivateIpAddress": private_address(one.id),
+            "Status": "in-use",
+            "Attachment": {"InstanceId": one.id, "DeviceIndex": 0, "NetworkCardIndex": 0, "Status": "attached"},
+        }
+        for group in world.groups.values()
+        for one in group.instances
+    ]
+    facts = {"attachment.instance-id": "InstanceId", "attachment.device-index": "DeviceIndex"}
+    return {
+        "NetworkInterfaces": [
+            one
+            for one in found
+            if all(name in facts and str(one["Attachment"][facts[name]]) in wanted for name, wanted in filters.items())
+        ]
+    }
+
+
 def _facts(world: World, group: Group, one: Instance) -> dict[str, str]:
     """What instances can be filtered by."""
     return {

@@ -1,7 +1,7 @@
 """AWS's protocols, by botocore's service models: query, EC2, REST-JSON and JSON 1.1; and Step Functions' letter case.
 
 Source of the query protocols: botocore 1.44.5, `serialize.QuerySerializer`, `serialize.EC2Serializer` and the parsers
-of the same names.
+of the same names. Of Step Functions: its developer guide, "Learning to use AWS service SDK integrations" (PascalCase).
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from ..clock import format_time
 from ..service_shapes import service_model
 
 Json = dict[str, Any]
+
+# A run of capital letters, up to the first one of the next word.
+_ACRONYM = re.compile(r"[A-Z]{2,}(?=[A-Z][a-z]|[^A-Za-z]|$)")
 
 
 def _input_name(shape: Any, default: str, ec2: bool) -> str:
@@ -207,13 +210,18 @@ def as_result(service: str, operation: str, value: Any) -> Any:
 
 def _to_api(shape: Any, name: str) -> tuple[str, Any]:
     """The member that Step Functions calls so; a name that the API lacks stays, for the service to refuse."""
-    small = name[:1].lower() + name[1:]
-    found = name if name in shape.members else small
-    return (found, shape.members[found]) if found in shape.members else (name, None)
+    found = next((member for member in shape.members if _states_name(member) == name), None)
+    return (name, None) if found is None else (found, shape.members[found])
 
 
 def _to_states(shape: Any, name: str) -> tuple[str, Any]:
-    return name[:1].upper() + name[1:], shape.members.get(name)
+    return _states_name(name), shape.members.get(name)
+
+
+def _states_name(member: str) -> str:
+    """A member as Step Functions names it, after AWS's SDK for Java: `Ttl` for `TTL`, and a capital letter first."""
+    words = _ACRONYM.sub(lambda found: found[0].capitalize(), member)
+    return words[:1].upper() + words[1:]
 
 
 def _renamed(shape: Any, value: Any, rename: Any) -> Any:

@@ -40,7 +40,9 @@ def cost(
     jobs: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Split the cost among the jobs of Slurm in this output of sacct; - is standard input."
+            metavar="FILE",
+            help="Split the cost among the jobs in this output of sacct, or of kubectl get workloads; "
+            "- is standard input.",
         ),
     ] = None,
     since: Annotated[

@@ -20,21 +20,25 @@ from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.cost import Estimate
 from cdk_gpu_clusters.rules.gres import gpu_type, gres_counts, is_type_of_split_node
-from cdk_gpu_clusters.rules.mig import MigPlan
+from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigPlan
 from cdk_gpu_clusters_stacks.plan.rates import reserved_node_seconds
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
+from .accounting import PLACES, RESOURCES, Accounting, NoAccounting, Run
 from .forecast import PURCHASES
 from .money import SECONDS_PER_HOUR, cents, price_of_seconds, split
-from .slurm import Accounting, NoAccounting, Run
 
 _SCALES = "the fleet scales: give the hours of its nodes with --node-hours"
 _RANGE = "its list price is a range: give its price with --usd-per-node-hour"
-# Slurm accounts GPUs only if a setting names them (slurm.conf(5), AccountingStorageTRES).
-_NO_GPUS = "no job has gres/gpu in AllocTRES, so its GPUs are unknown; set AccountingStorageTRES to gres/gpu in Slurm"
+_NO_GPUS = {
+    # Slurm accounts GPUs only if a setting names them (slurm.conf(5), AccountingStorageTRES).
+    "slurm": "no job has gres/gpu in AllocTRES, so its GPUs are unknown; set AccountingStorageTRES to gres/gpu",
+    # Kueue counts only resources that a ClusterQueue covers (Kueue documentation, "Resource groups").
+    "kueue": "no workload has GPUs in resourceUsage; add nvidia.com/gpu to coveredResources of its ClusterQueue",
+}
 _MILLION = 1_000_000
 
 
@@ -132,8 +136,9 @@ class Bill:
         fleets: The training fleets with GPUs, if there are jobs, and fleets with jobs or tokens.
         paid: All fleets together whose price is known; None if none is.
         without_gpus: Jobs that held no GPU: they cost nothing here, and their nodes count as idle.
+        source: What accounted the jobs: `slurm` or `kueue`; None without jobs.
         runs: How many runs of jobs were read; None without jobs.
-        left_out: Rows of the accounting that are no runs: steps, jobs that held no nodes, and repeated rows.
+        left_out: What the accounting has that is no run, by kind (`Accounting.left_out`).
     """
 
     cluster: str
@@ -143,6 +148,7 @@ class Bill:
     fleets: tuple[FleetBill, ...]
     paid: Decimal | None
     without_gpus: tuple[str, ...]
+    source: str | None
     runs: int | None
     left_out: Mapping[str, int]
 
@@ -166,10 +172,10 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
     faults += [f"--nodes names {node} {number} times" for node, number in named.items() if number > 1]
     if faults:
         raise NoAccounting(faults)
-    runs = () if accounting is None else accounting.runs
+    runs, source = ((), "slurm") if accounting is None else (accounting.runs, accounting.source)
     if runs and not any(run.gpus for run in runs):
-        raise NoAccounting([_NO_GPUS])
-    by_fleet = _by_fleet(runs, views, given, since, until, faults)
+        raise NoAccounting([_NO_GPUS[source]])
+    by_fleet = _by_fleet(runs, source, views, given, (since, until), faults)
     wanted = [
         name
         for name, view in views.items()
@@ -192,17 +198,10 @@ def bill_jobs(spec: ClusterSpec, accounting: Accounting | None, given: Given, si
         fleets=tuple(fleets),
         paid=sum(known, Decimal("0.00")) if known else None,
         without_gpus=tuple(dict.fromkeys(run.job for run in runs if not run.gpus and _overlap(run, since, until))),
+        source=None if accounting is None else accounting.source,
         runs=None if accounting is None else len(runs),
-        left_out={} if accounting is None else _left_out(accounting),
+        left_out={} if accounting is None else accounting.left_out,
     )
-
-
-def _left_out(accounting: Accounting) -> dict[str, int]:
-    return {
-        "steps": accounting.steps,
-        "without_nodes": accounting.without_nodes,
-        "repeated": accounting.repeated,
-    }
 
 
 def _named(given: Given) -> Iterable[str]:
@@ -221,22 +220,25 @@ def _takes_jobs(view: PlannedFleet) -> bool:
 
 def _by_fleet(
     runs: Sequence[Run],
+    source: str,
     views: Mapping[str, PlannedFleet],
     given: Given,
-    since: datetime,
-    until: datetime,
+    period: tuple[datetime, datetime],
     faults: list[str],
 ) -> dict[str, dict[int, int]]:
     """Fleet -> number of a run -> what it held of the fleet, in GPU slices times seconds."""
     found: dict[str, dict[int, int]] = defaultdict(dict)
     for number, run in enumerate(runs):
-        seconds = _overlap(run, since, until)
+        seconds = _overlap(run, *period)
         if not run.gpus or not seconds:
             continue
         fleets = {_fleet_of(node, views, given) for node in run.nodes}
         if None in fleets:
             strange = [node for node in run.nodes if _fleet_of(node, views, given) is None]
-            faults.append(f"job {run.job}: {strange[0]} is a node of no fleet; name the nodes of a fleet with --nodes")
+            place = PLACES[source]
+            faults.append(
+                f"job {run.job}: {strange[0]} is a {place} of no fleet; name the {place}s of a fleet with --nodes"
+            )
         elif len(fleets) > 1:
             names = ", ".join(sorted(map(str, fleets)))
             faults.append(f"job {run.job} ran on several fleets ({names}), and AllocTRES has its GPUs only together")
@@ -246,12 +248,12 @@ def _by_fleet(
                 try:
                     found[name][number] = _slices(run, views[name]) * seconds
                 except ValueError as fault:
-                    faults.append(f"job {run.job}: {fault}")
+                    faults.append(f"job {run.job}: {RESOURCES[source]} {fault}")
     return found
 
 
 def _fleet_of(node: str, views: Mapping[str, PlannedFleet], given: Given) -> str | None:
-    """The fleet of a node: by the names that are given, by the name of its group, or the only one there is."""
+    """The fleet of a node or a flavor: by the names that are given, by its name, or the only one there is."""
     for name, nodes in given.nodes.items():
         if node in nodes:
             return name
@@ -259,7 +261,7 @@ def _fleet_of(node: str, views: Mapping[str, PlannedFleet], given: Given) -> str
     # AWS PCS names nodes after their compute node group: compute-1-[1-4] (user guide, "List queues and nodes").
     for name in rest:
         group = views[name].compute_node_group.name if views[name].profile.joins_slurm else name
-        if re.fullmatch(rf"{re.escape(group)}-\w+", node):
+        if node == name or re.fullmatch(rf"{re.escape(group)}-\w+", node):
             return name
     return rest[0] if len(views) == 1 and rest else None
 
@@ -274,7 +276,7 @@ def _slices(run: Run, view: PlannedFleet) -> int:
     """The parts of GPUs that a run held.
 
     Raises:
-        ValueError: If AllocTRES does not have them.
+        ValueError: If the accounting does not have them.
     """
     mig, total = view.plan.mig, run.gpus.get("")
     typed = {name: number for name, number in run.gpus.items() if name}
@@ -284,25 +286,28 @@ def _slices(run: Run, view: PlannedFleet) -> int:
         types = list(gres_counts(view.plan.instance_type, mig))
         if len(types) > 1:
             raise ValueError(
-                f"AllocTRES has {total} GPUs without their types, and nodes of {view.name} have {', '.join(types)}; "
+                f"has {total} GPUs without their types, and nodes of {view.name} have {', '.join(types)}; "
                 "add gres/gpu:TYPE of each to AccountingStorageTRES"
             )
         typed = {types[0]: total}
     elif total is not None and sum(typed.values()) != total:
-        raise ValueError(f"AllocTRES has types of only {sum(typed.values())} of {total} GPUs")
+        raise ValueError(f"has types of only {sum(typed.values())} of {total} GPUs")
     whole = gpu_type(view.plan.instance_type)
     return sum(number * _slices_of_type(name, mig, whole) for name, number in typed.items())
 
 
 def _slices_of_type(text: str, mig: MigPlan, whole: str) -> int:
-    """The memory slices of a type of Slurm: `3g.20gb`, `a100_3g.20gb`, or that of a GPU that is not split.
+    """The memory slices of a type of Slurm, such as `a100_3g.20gb`, or of a resource of Kubernetes.
 
     All profiles of the GPU count, because the layout can be another one than at the time of the job.
     """
     sizes = {one.name: one.memory_slices for one in mig.gpu.profiles.values()} | {whole: mig.gpu.memory_slices}
-    found = next((size for name, size in sizes.items() if is_type_of_split_node(text, name)), None)
+    resources = {one.resource_name: one.memory_slices for one in mig.gpu.profiles.values()}
+    found = (resources | {WHOLE_GPU_RESOURCE: mig.gpu.memory_slices}).get(text)
     if found is None:
-        raise ValueError(f"AllocTRES has the type {text}, which is neither {whole} nor a MIG profile of {mig.gpu.key}")
+        found = next((size for name, size in sizes.items() if is_type_of_split_node(text, name)), None)
+    if found is None:
+        raise ValueError(f"has the type {text}, which is neither {whole} nor a MIG profile of {mig.gpu.key}")
     return found
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
+
+from .accounting import Accounting, NoAccounting, Run
 
 ValueT = TypeVar("ValueT")
 
@@ -33,59 +34,7 @@ _MOST_NODES = 100_000
 _MOST_GPUS = 10_000_000
 
 
-class NoAccounting(Exception):
-    """Accounting that is not the output of `sacct --parsable2`, or that does not fit the fleets of the cluster file.
-
-    Attributes:
-        faults: What is wrong, a sentence each.
-    """
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = faults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run of a job: a row of sacct.
-
-    Attributes:
-        job: Its JobID, the same for each run of a job that was requeued.
-        user: Who submitted it.
-        account: The account that it is charged to.
-        start: When it started, in seconds since 1970.
-        seconds: How long it ran, or has run.
-        gpus: GPUs or MIG instances by type; the type is empty for their number of all types.
-        nodes: Its nodes.
-    """
-
-    job: str
-    user: str
-    account: str
-    start: int
-    seconds: int
-    gpus: Mapping[str, int]
-    nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accounting:
-    """What was read.
-
-    Attributes:
-        runs: Runs of jobs that held nodes, each once.
-        steps: Rows of steps, which are part of their job.
-        without_nodes: Rows of jobs that held no nodes, such as jobs that wait.
-        repeated: Rows of a run that another row has as well.
-    """
-
-    runs: tuple[Run, ...]
-    steps: int
-    without_nodes: int
-    repeated: int
-
-
-def read_accounting(text: str) -> Accounting:
+def read_sacct(text: str) -> Accounting:
     r"""Read the output of `sacct --parsable2`, with its heading.
 
     Args:
@@ -97,7 +46,7 @@ def read_accounting(text: str) -> Accounting:
     Example:
         >>> text = "JobID|User|Account|Start|ElapsedRaw|AllocTRES|NodeList"
         >>> row = "7|ana|nlp|2026-11-01T10:00:00|3600|billing=8,cpu=8,gres/gpu=4,node=2|gpu-[1-2]"
-        >>> run = read_accounting(f"{text}\n{row}\n").runs[0]
+        >>> run = read_sacct(f"{text}\n{row}\n").runs[0]
         >>> run.gpus, run.nodes
         ({'': 4}, ('gpu-1', 'gpu-2'))
     """
@@ -115,7 +64,8 @@ def read_accounting(text: str) -> Accounting:
             runs[key] = max(run, runs.get(key, run), key=lambda one: one.seconds)
     if faults:
         raise NoAccounting(faults)
-    return Accounting(runs=tuple(runs.values()), steps=steps, without_nodes=without_nodes, repeated=repeated)
+    left_out = {"steps": steps, "without_nodes": without_nodes, "repeated": repeated}
+    return Accounting(source="slurm", runs=tuple(runs.values()), left_out=left_out)
 
 
 def _rows(text: str, faults: list[str]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -17,7 +17,15 @@ from .orphans import Orphan
 
 #: More jobs than this are put together in a line; JSON has all of them.
 MOST_JOBS = 20
-_LEFT_OUT = {"steps": "of steps", "without_nodes": "without nodes", "repeated": "that repeat another one"}
+_LEFT_OUT = {
+    "steps": ("row of steps", "rows of steps"),
+    "without_nodes": ("row without nodes", "rows without nodes"),
+    "repeated": ("row that repeats another one", "rows that repeat another one"),
+    "waiting": ("workload that is not admitted", "workloads that are not admitted"),
+    "ran_before": ("workload's earlier runs", "workloads' earlier runs"),
+}
+# What jobs are put together by, as each scheduler names it.
+_GROUPS = {"slurm": ("accounts", "users"), "kueue": ("queues", "namespaces")}
 
 
 def forecast_text(forecast: Forecast, *, width: int) -> str:
@@ -70,7 +78,10 @@ def bill_text(bill: Bill, *, width: int) -> str:
     """What jobs cost."""
     notes = Footnotes()
     sections = [Section(f"{bill.cluster} in {bill.region}, {bill.since} to {bill.until}", list(_read(bill)))]
-    sections += [Section(f"fleet {fleet.name} ({fleet.purchase})", list(_fleet(fleet, notes))) for fleet in bill.fleets]
+    sections += [
+        Section(f"fleet {fleet.name} ({fleet.purchase})", list(_fleet(fleet, bill.source, notes)))
+        for fleet in bill.fleets
+    ]
     more = " + unknown" if any(fleet.paid is None for fleet in bill.fleets) else ""
     if len(bill.fleets) > 1:
         sections.append(Section("Together", [Row("paid", [f"{_amount(bill.paid)}{more}"])]))
@@ -81,14 +92,14 @@ def _read(bill: Bill) -> Iterator[Row]:
     if bill.runs is None:
         return
     rows = [count(bill.runs, "run of a job", "runs of jobs")]
-    rows += [f"{count(number, 'row')} {_LEFT_OUT[name]} left out" for name, number in bill.left_out.items() if number]
+    rows += [f"{count(number, *_LEFT_OUT[name])} left out" for name, number in bill.left_out.items() if number]
     yield Row("read", [", ".join(rows)])
     if bill.without_gpus:
         jobs = ", ".join(bill.without_gpus[:MOST_JOBS])
         yield Row("no GPU", [f"{count(len(bill.without_gpus), 'job')}, at no cost here: {jobs}"])
 
 
-def _fleet(fleet: FleetBill, notes: Footnotes) -> Iterator[Row]:
+def _fleet(fleet: FleetBill, source: str | None, notes: Footnotes) -> Iterator[Row]:
     if fleet.paid is None:
         yield Row("paid", [f"unknown: {fleet.unknown['paid']}{notes.mark(fleet.prices)}"])
     else:
@@ -103,7 +114,8 @@ def _fleet(fleet: FleetBill, notes: Footnotes) -> Iterator[Row]:
         yield Row("idle", [f"{_amount(fleet.idle)}{_part_of(fleet.idle, fleet)}, {idle}"])
     if fleet.tokens is not None:
         yield Row("tokens", [f"{_amount(fleet.usd_per_million_tokens)} for a million of {fleet.tokens:,}"])
-    for label, shares in (("accounts", fleet.accounts), ("users", fleet.users), ("jobs", fleet.jobs)):
+    accounts, users = _GROUPS[source or "slurm"]
+    for label, shares in ((accounts, fleet.accounts), (users, fleet.users), ("jobs", fleet.jobs)):
         if shares:
             yield Row(label, [count(len(shares), label.removesuffix("s"))], list(_shares(shares)))
 

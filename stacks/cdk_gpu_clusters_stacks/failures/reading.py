@@ -286,8 +286,8 @@ class _Reader:
         self._reading.answers.append({"call": call.name, "about": about, "answer": plain})
 
 
-#: Beginnings of names of log groups of AWS's own services, which nodes do not write to. To search a week of them takes long.
-NOT_OF_NODES = ("/aws/vendedlogs/", "/aws/eks/", "/aws/fsx/")
+#: How names of log groups of AWS's own services begin. Nodes do not write there, and a week of them takes long to read.
+NOT_OF_NODES = ("/aws/vendedlogs/", "/aws/eks/", "/aws/fsx/", "/aws/containerinsights/")
 #: Kinds of stacks whose log groups nodes write to.
 _WITH_NODES = ("fleet", "inference", "login")
 #: ARN of a node group of AWS PCS (service authorization reference, AWS PCS).

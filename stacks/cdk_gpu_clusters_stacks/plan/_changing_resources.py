@@ -531,6 +531,14 @@ _MONITORING = (
         added="each address is subscribed, once it has confirmed",
         removed="addresses are no longer notified",
     ),
+    Row(
+        Resource.BRAKE,
+        "AWS::StepFunctions::StateMachine",
+        exists=lambda side: side.cluster.monitoring.brake is not None,
+        updated="the brake stops other fleets, or at another percentage; fleets that it stopped stay so",
+        added="the fleets stop when the budget is spent, from now on",
+        removed="no fleet stops any more when the budget is spent; fleets that were stopped stay so",
+    ),
 )
 _METRICS = (
     Row(

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.profile import GroupKind
-from cdk_gpu_clusters.rules.budget import check_budget, check_budget_of_nodes, check_recipient
+from cdk_gpu_clusters.rules.budget import (
+    BRAKE_FLEETS,
+    check_brake,
+    check_budget,
+    check_budget_of_nodes,
+    check_recipient,
+)
 from cdk_gpu_clusters.rules.fleet import check_emails
 from cdk_gpu_clusters.rules.metrics_workspace import WORKSPACE_RETENTION, check_workspace
-from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS, SCRAPE_TARGET, SCRAPER_SUBNETS, check_fleets, check_place
+from cdk_gpu_clusters.rules.scrape import (
+    MOST_SUBNETS,
+    SCRAPE_TARGET,
+    SCRAPER_SUBNETS,
+    check_controller,
+    check_fleets,
+    check_place,
+)
 
 from ._check_values import check_arn
 from ._document import Fault, faults_at
 from ._parts import SpecParts
-from .monitoring import BudgetSpec, MetricsSpec
+from .monitoring import BrakeSpec, BudgetSpec, MetricsSpec
 from .network import ExistingNetwork
 from .planned_fleet import PlannedFleet
 
 _BUDGET, _METRICS = ("monitoring", "budget"), ("monitoring", "metrics")
+_BRAKE = (*_BUDGET, "brake")
 
 
 def check_monitoring(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
@@ -40,11 +54,38 @@ def _check_budget_section(budget: BudgetSpec, parts: SpecParts, fleets: Sequence
     if parts.region is not None:
         findings = check_budget_of_nodes(budget.usd_per_month, _usd_per_hour(fleets, parts.region))
         faults += faults_at((*_BUDGET, "usd_per_month"), [replace(one, path="") for one in findings])
+    if budget.brake is not None:
+        faults += _check_brake(budget.brake, parts, fleets)
     return faults
+
+
+def _check_brake(brake: BrakeSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> Iterator[Fault]:
+    planned = {one.name: one for one in fleets}
+    names = [one.name for one in parts.fleets]
+    # What is wrong with a fleet itself is found there.
+    known = [one for one in planned.values() if "capacity" not in one.broken]
+    terms = {one.name: one.plan.terms if one.profile.group is GroupKind.AUTO_SCALING_GROUP else None for one in known}
+    judged = [(index, name) for index, name in enumerate(brake.fleets) if name in terms]
+    findings = check_brake([(name, terms[name]) for _, name in judged], percent=brake.percent)
+    for finding in findings:
+        name, _, place = finding.path.rstrip("]").partition("[")
+        if place:
+            yield from faults_at((*_BRAKE, name, judged[int(place)][0]), [replace(finding, path="")])
+        elif name == "percent" or not brake.fleets:
+            yield from faults_at((*_BRAKE, name), [replace(finding, path="")])
+    for index, name in enumerate(brake.fleets):
+        if names and name not in names:
+            unknown = BRAKE_FLEETS.finding(
+                cause="no fleet has this name", got=name, allowed=", ".join(names), fix="name a fleet of the file"
+            )
+            yield from faults_at((*_BRAKE, "fleets", index), [unknown])
 
 
 def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find nodes that no collector reads, a place without one, and a retention that AWS refuses."""
+    if parts.profile.joins_slurm:
+        found = [*_check_controller(parts), *_check_subnets(parts)]
+        return faults_at(_METRICS, [replace(one, path="") for one in found]) + _check_retention(metrics, parts.region)
     in_groups = [one for one in fleets if one.profile.group is GroupKind.AUTO_SCALING_GROUP]
     findings = check_fleets(
         [(one.name, one in in_groups, one.node_count if one.is_scraped else None) for one in fleets]
@@ -55,6 +96,13 @@ def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[Plan
         findings += _check_subnets(parts)
     faults = faults_at(_METRICS, [replace(one, path="") for one in findings])
     return faults + _check_retention(metrics, parts.region)
+
+
+def _check_controller(parts: SpecParts) -> list[Finding]:
+    """Of AWS PCS: whether the controller serves metrics; those of an existing cluster are not known."""
+    if parts.pcs_is_broken or (parts.pcs is not None and (parts.pcs.metrics or parts.pcs.existing is not None)):
+        return []
+    return [replace(one, fix="add metrics: true to pcs") for one in check_controller("pcs", {})]
 
 
 def _check_subnets(parts: SpecParts) -> list[Finding]:

@@ -17,7 +17,7 @@ from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ClusterSpec, TrainingSpec
-from .monitoring import BudgetSpec, MetricsSpec, MonitoringSpec
+from .monitoring import BrakeSpec, BudgetSpec, MetricsSpec, MonitoringSpec
 from .network import NewNetwork
 from .pcs import LoginNodesSpec, PcsSpec
 
@@ -88,6 +88,7 @@ EXAMPLES = {
     "load_balancer": "{clients: [10.0.0.0/16]}",
     "monitoring": "{dashboard: true}",
     "budget": "{usd_per_month: 50000, emails: [finance@example.org]}",
+    "brake": "{fleets: [workers]}",
     "metrics": "{destination: workspace}",
     "eks": '{kubernetes_version: "1.34"}',
     "pcs": '{size: small, slurm_version: "26.05"}',
@@ -182,6 +183,7 @@ def _homes() -> dict[str, list[str]]:
         ("login", LoginNodesSpec),
         ("monitoring", MonitoringSpec),
         ("budget", BudgetSpec),
+        ("brake", BrakeSpec),
         ("metrics", MetricsSpec),
     ]
     for place, model in places:

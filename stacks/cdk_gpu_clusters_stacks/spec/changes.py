@@ -104,6 +104,7 @@ class Resource(Enum):
     BUDGET = auto()
     BUDGET_TOPIC = auto()
     BUDGET_ADDRESSES = auto()
+    BRAKE = auto()
 
 
 #: The launch template of a fleet under any orchestrator.

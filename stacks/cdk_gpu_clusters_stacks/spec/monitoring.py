@@ -13,6 +13,17 @@ from .fleet import TopicArn
 _Percents = tuple[float, ...]
 
 
+class BrakeSpec(SpecModel):
+    """Fleets that stop when the budget is spent. None starts again by itself."""
+
+    fleets: Annotated[tuple[Text, ...], AsTuple, updates(Resource.BRAKE)] = Field(
+        description="Names of the fleets: on demand or Spot, with orchestrator `ec2`.", examples=[["workers"]]
+    )
+    percent: Annotated[float, updates(Resource.BRAKE)] = Field(
+        default=100.0, description="Percentage of the budget at which they stop, by what is spent."
+    )
+
+
 class BudgetSpec(SpecModel):
     """The budget of the cluster; what is left out is as the library has it."""
 
@@ -38,6 +49,9 @@ class BudgetSpec(SpecModel):
     )
     forecast_percent: Annotated[_Percents, AsTuple, replaces(Resource.BUDGET)] = Field(
         default=(100.0,), description="Percentages at which it notifies when they are forecast for the month."
+    )
+    brake: Annotated[BrakeSpec | None, makes(Resource.BRAKE)] = Field(
+        default=None, description="Fleets that stop when the budget is spent. Default: none."
     )
 
 
@@ -67,7 +81,7 @@ class MonitoringSpec(SpecModel):
     dashboard: Annotated[bool, makes(Resource.DASHBOARD)] = Field(
         default=False, description="Whether a dashboard in Amazon CloudWatch shows fleets and file systems."
     )
-    budget: Annotated[BudgetSpec | None, makes(Resource.BUDGET, Resource.BUDGET_TOPIC)] = Field(
+    budget: Annotated[BudgetSpec | None, makes(Resource.BUDGET, Resource.BUDGET_TOPIC, Resource.BRAKE)] = Field(
         default=None,
         description="A budget for all that carries the tag `gpu-cluster` of this cluster, and who is notified. "
         "Default: none.",
@@ -79,8 +93,8 @@ class MonitoringSpec(SpecModel):
         updates(Resource.EC2_TEMPLATE),
     ] = Field(
         default=None,
-        description="Metrics of the nodes for Prometheus, which a collector of AWS scrapes. Only with `orchestrator: "
-        "ec2`. Default: none.",
+        description="Metrics for Prometheus, which a collector of AWS scrapes: of the nodes with `orchestrator: ec2`, "
+        "and of Slurm's controller with `orchestrator: pcs`. Default: none.",
     )
 
     @property
@@ -92,6 +106,11 @@ class MonitoringSpec(SpecModel):
     def notifies_own_topic(self) -> bool:
         """Whether the budget notifies a topic that is made for its addresses."""
         return self.budget is not None and bool(self.budget.emails)
+
+    @property
+    def brake(self) -> BrakeSpec | None:
+        """What stops fleets when the budget is spent; None for nothing."""
+        return None if self.budget is None else self.budget.brake
 
     @property
     def has_stack(self) -> bool:

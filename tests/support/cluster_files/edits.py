@@ -556,6 +556,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "a topic for addresses": (MONITORED, _MAILS, _TOPIC),
     "another threshold": (MONITORED, _MAILS, f"{_MAILS}, actual_percent: [50]"),
     "the threshold that is there anyway": (MONITORED, _MAILS, f"{_MAILS}, forecast_percent: [100]"),
+    "a brake": (MONITORED, _MAILS, f"{_MAILS}, brake: {{ fleets: [second] }}"),
     "another type on the dashboard": (MONITORED, "m8g.4xlarge", "m8g.8xlarge"),
     "a fleet less on the dashboard": (
         MONITORED,

@@ -90,6 +90,11 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
     "PCS: no accounting": (SLURM, "keep_days: 90", "enabled: false"),
     "PCS: a setting": _cluster("slurm_settings", "{ SchedulerParameters: bf_continue }"),
     "PCS: the REST API": _cluster("rest_api", "true"),
+    "PCS: metrics of the controller": (
+        SLURM.replace('"25.11"', '"26.05"').replace(_LOGIN, f"  metrics: true\n{_LOGIN}"),
+        "data:\n",
+        "monitoring: { metrics: {} }\ndata:\n",
+    ),
     "PCS: metrics": (SLURM.replace('"25.11"', '"26.05"'), _LOGIN, f"  metrics: true\n{_LOGIN}"),
     "PCS: idle nodes stay longer": _cluster("scale_down_idle_minutes", "30"),
     "PCS: settings of nodes": _cluster("node_settings", "{ batch: { Weight: '5' } }"),

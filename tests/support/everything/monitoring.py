@@ -5,11 +5,21 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 
-from cdk_gpu_clusters import Exporter, GpuFleet, MetricsScraper, MetricsWorkspace, NodeWatch, ScrapedFleet
+from cdk_gpu_clusters import (
+    AlarmTopic,
+    ClusterSize,
+    Exporter,
+    GpuFleet,
+    MetricsScraper,
+    MetricsWorkspace,
+    NodeWatch,
+    PcsCluster,
+    ScrapedFleet,
+)
 
 
 def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:
-    """A workspace with its rules, and collectors of a fleet and of fixed targets."""
+    """A workspace with its rules, and collectors of a fleet and of Slurm's controller."""
     stack = cdk.Stack(app, "Monitoring", env=env)
     vpc = ec2.Vpc.from_vpc_attributes(
         stack,
@@ -21,6 +31,7 @@ def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> c
     )
     workspace = MetricsWorkspace(stack, "Metrics")
     workspace.add_rules("Rules")
+    workspace.add_alert_topic(AlarmTopic(stack, "Operators", emails=["operators@example.org"]).topic)
     fleet = GpuFleet(
         stack,
         "Trainers",
@@ -32,5 +43,6 @@ def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> c
     )
     scraped = ScrapedFleet(name="trainers", fleet=fleet, exporters=[Exporter.GPUNODE, Exporter.DCGM])
     MetricsScraper(stack, "Scraper", vpc=vpc, fleets=[scraped], workspace=workspace)
-    MetricsScraper(stack, "Fixed", vpc=vpc, targets=Exporter.SLURMCTLD.at(addresses=["10.0.0.9"]))
+    cluster = PcsCluster(stack, "Cluster", vpc=vpc, subnet=vpc.private_subnets[0], size=ClusterSize.SMALL, metrics=True)
+    MetricsScraper(stack, "OfSlurm", vpc=vpc, slurm_clusters={"slurm": cluster})
     return stack

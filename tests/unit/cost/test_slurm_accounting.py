@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdk_gpu_clusters_stacks.cost.slurm import COLUMNS, COMMAND, NoAccounting, expand_host_list, read_accounting
+from cdk_gpu_clusters_stacks.cost.accounting import NoAccounting
+from cdk_gpu_clusters_stacks.cost.slurm import COLUMNS, COMMAND, expand_host_list, read_sacct
 from pages import REPOSITORY
 
 FIXTURES = REPOSITORY / "tests" / "fixtures" / "accounting"
@@ -39,7 +40,7 @@ def test_every_option_is_one_of_sacct_and_the_page_has_the_same() -> None:
 
 
 def test_a_job_over_the_end_of_a_year() -> None:
-    one, several = read_accounting(RECORDED["over a year's end, with GPUs"]).runs
+    one, several = read_sacct(RECORDED["over a year's end, with GPUs"]).runs
     assert (one.job, one.user, one.account, one.nodes) == ("163485", "noror", "chaff", ("cpn-f11-31",))
     assert one.gpus == {"": 2}
     assert one.start + one.seconds == epoch("2017-01-01T20:42:19")
@@ -49,21 +50,21 @@ def test_a_job_over_the_end_of_a_year() -> None:
 
 
 def test_a_running_job_counts_so_far_and_a_waiting_one_not() -> None:
-    read = read_accounting(RECORDED["running and waiting"])
+    read = read_sacct(RECORDED["running and waiting"])
     assert [(run.job, run.seconds) for run in read.runs] == [("3451067", 22 * 3600 + 32 * 60 + 22)]
-    assert read.without_nodes == 1
+    assert read.left_out["without_nodes"] == 1
 
 
 def test_a_host_list_of_a_real_job_has_as_many_nodes_as_it_held() -> None:
-    (run,) = read_accounting(RECORDED["a long host list"]).runs
+    (run,) = read_sacct(RECORDED["a long host list"]).runs
     assert len(run.nodes) == len(set(run.nodes)) == 32  # NNodes of the same row
     assert run.nodes[-4:] == ("d13n05", "d13n07", "d13n08", "d13n16")
 
 
 def test_types_of_gpus_and_steps() -> None:
-    read = read_accounting(RECORDED["a MIG instance, and an H100"])
+    read = read_sacct(RECORDED["a MIG instance, and an H100"])
     assert [dict(run.gpus) for run in read.runs] == [{"a100_3g.20gb": 1, "": 1}, {"h100": 1, "": 1}]
-    assert read.steps == 2
+    assert read.left_out["steps"] == 2
 
 
 def test_runs_of_a_requeued_job_are_kept_and_repeated_rows_are_not() -> None:
@@ -73,14 +74,14 @@ def test_runs_of_a_requeued_job_are_kept_and_repeated_rows_are_not() -> None:
         HEADING,
         "7|ana|nlp|2026-11-01T01:00:00|200|gres/gpu=8|gpu-1",
     ]
-    read = read_accounting("\n".join([HEADING, *rows]))
+    read = read_sacct("\n".join([HEADING, *rows]))
     assert [run.seconds for run in read.runs] == [100, 200]
-    assert read.repeated == 1
+    assert read.left_out["repeated"] == 1
 
 
 @pytest.mark.parametrize("start", ["1793491200", "2026-11-01T00:00:00", "2026-11-01T01:00:00+01:00"])
 def test_times(start: str) -> None:
-    (run,) = read_accounting(f"{HEADING}\n7|a|b|{start}|60|gres/gpu=1|n1").runs
+    (run,) = read_sacct(f"{HEADING}\n7|a|b|{start}|60|gres/gpu=1|n1").runs
     assert run.start == datetime(2026, 11, 1, tzinfo=UTC).timestamp()
 
 
@@ -102,14 +103,14 @@ def test_times(start: str) -> None:
 )
 def test_what_is_no_accounting(text: str, fault: str) -> None:
     with pytest.raises(NoAccounting) as raised:
-        read_accounting(text)
+        read_sacct(text)
     assert any(fault in one for one in raised.value.faults), raised.value.faults
 
 
 def test_all_faults_come_at_once() -> None:
     text = f"{HEADING}\n7|a|b|x|y|gres/gpu=1|n1\n8|a"
     with pytest.raises(NoAccounting) as raised:
-        read_accounting(text)
+        read_sacct(text)
     assert [fault.partition(":")[0] for fault in raised.value.faults] == ["line 2", "line 2", "line 3"]
 
 
@@ -117,7 +118,7 @@ def test_all_faults_come_at_once() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     for one in (text, f"{HEADING}\n{text}", f"{HEADING}\n7|a|b|0|60|{text}|{text}"):
         with suppress(NoAccounting):
-            read_accounting(one)
+            read_sacct(one)
 
 
 @pytest.mark.parametrize(("text", "nodes"), HOSTNAMES.items())

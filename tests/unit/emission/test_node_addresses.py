@@ -45,8 +45,10 @@ class Account:
         assert {name.lower() for name in sent} <= members
         return getattr(self, xform_name(operation))(sent)
 
-    def run(self) -> None:
-        done = run(definition("aws"), {"group": "trainers", "name": NAME}, self)  # type: ignore[arg-type]
+    def run(self, **asked: str) -> None:
+        asked = asked or {"group": "trainers"}
+        steps = definition("aws", asks_clusters="cluster" in asked)
+        done = run(steps, {**asked, "name": NAME}, self)  # type: ignore[arg-type]
         assert (done.status, done.cause) == ("SUCCEEDED", "")
 
     def addresses(self) -> list[str]:
@@ -72,6 +74,12 @@ class Account:
         if self._has_cards:
             yield {"Attachment": {"NetworkCardIndex": 1}, "PrivateIpAddress": f"10.1.{address}", **text}
 
+    def get_cluster(self, sent: dict[str, Any]) -> Any:
+        assert sent == {"ClusterIdentifier": "pcs_abc"}
+        kinds = ("SLURMDBD", "SLURMCTLD", "SLURMRESTD")
+        found = [{"Type": kind, "PrivateIpAddress": f"10.2.0.{at}", "Port": "1"} for at, kind in enumerate(kinds)]
+        return {"Cluster": {"Endpoints": found if self._nodes else []}}
+
     def list_resource_record_sets(self, sent: dict[str, Any]) -> Any:
         assert (sent["StartRecordName"], sent["StartRecordType"]) == (NAME, "A")
         other = {
@@ -94,8 +102,21 @@ class Account:
         return {}
 
 
-def test_another_parser_reads_the_definition() -> None:
-    AmazonStateLanguageParser.parse(json.dumps(definition("aws")))
+@pytest.mark.parametrize("asks_clusters", [False, True])
+def test_another_parser_reads_the_definition(asks_clusters: bool) -> None:
+    AmazonStateLanguageParser.parse(json.dumps(definition("aws", asks_clusters=asks_clusters)))
+
+
+def test_a_controller_has_a_record() -> None:
+    account = Account(1)
+    account.run(cluster="pcs_abc")
+    assert account.addresses() == ["10.2.0.1"]
+
+
+def test_a_controller_without_an_address_has_no_record() -> None:
+    account = Account(0, RECORD)
+    account.run(cluster="pcs_abc")
+    assert account.record is None
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 50, 51, MOST_NODES])

@@ -92,6 +92,11 @@ OTHERS = [
     _object("kueue.x-k8s.io/v1beta2", "LocalQueue", {"clusterQueue": "main"}),
     _object("kueue.x-k8s.io/v1beta2", "Topology", {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}),
     {**_bare("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass"), "value": 100},
+    _object(
+        "kueue.x-k8s.io/v1beta2",
+        "Workload",
+        {"queueName": "gpu-jobs", "podSets": [{"name": "main", "count": 2, "template": {"spec": _POD}}]},
+    ),
     _object("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", RUNTIME["spec"]),
     _object("node.eks.aws/v1alpha1", "NodeConfig", {"cluster": {"name": "lab"}}),
 ]
@@ -114,7 +119,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 13
+    assert check_objects(RIGHT, version) == len(RIGHT) == 14
 
 
 def test_every_custom_kind_has_an_object_here() -> None:

@@ -16,6 +16,7 @@ network: { availability_zone: REGIONa }
 training: { fleets: { a: { instance_type: g6.xlarge, nodes: 1 } } }
 monitoring: { %s }
 """
+BRAKE = "budget: { usd_per_month: 5, emails: [a@b.org], brake:"
 EXISTING = "vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0], availability_zone: REGIONa"
 TOPIC = "arn:aws:sns:us-east-1:111122223333:costs"
 
@@ -36,6 +37,7 @@ def faults(folder: Path, text: str, region: str = "us-east-1") -> str:
         "budget: { usd_per_month: 1, emails: [a@example.org] }",
         f"budget: {{ usd_per_month: 0.5, topic_arn: '{TOPIC}', actual_percent: [], forecast_percent: [90.5] }}",
         "dashboard: false, budget: null",
+        "budget: { usd_per_month: 5, emails: [a@b.org], brake: { fleets: [a], percent: 90.5 } }",
         "metrics: {}",
         "metrics: { destination: workspace, retention_days: 1095, exporters: [dcgm, node] }",
     ],
@@ -62,6 +64,9 @@ def test_what_is_right_has_no_findings(tmp_path: Path, text: str) -> None:
             "6:54 GPU-SPEC-030",
         ),
         ("budgets: {}", "6:15 GPU-SPEC-005"),
+        (f"{BRAKE} {{ fleets: [a, b, a], percent: 0 }} }}", "6:83 GPU-BUD-006, 6:86 GPU-BUD-006, 6:99 GPU-BUD-007"),
+        (f"{BRAKE} {{ fleets: [] }} }}", "6:71 GPU-BUD-006"),
+        (f"{BRAKE} {{ percent: 5 }} }}", "6:62 GPU-SPEC-006"),
         ("metrics: { destination: grafana }", "6:39 GPU-SPEC-008"),
         ("metrics: { exporters: [gpunode] }", "6:38 GPU-SPEC-008"),
         ("metrics: { retention_days: 30 }", "6:42 GPU-AMP-001"),
@@ -75,6 +80,31 @@ def test_faults_are_named_where_they_stand(tmp_path: Path, text: str, expected: 
 def test_a_region_without_budgets_is_named_with_what_works(tmp_path: Path) -> None:
     text = "budget: { usd_per_month: 5, emails: [a@b.org] }"
     assert faults(tmp_path, text, "eu-north-1") == "6:15 GPU-BUD-003"
+
+
+@pytest.mark.parametrize(
+    ("fleet", "orchestrator", "expected"),
+    [
+        ("capacity: spot", "ec2", ""),
+        ("capacity: { capacity_block: cr-0123456789abcdef0, ends_at: 2036-12-15T11:30Z }", "ec2", "GPU-BUD-005"),
+        ("capacity: { new_reservation: { unlimited: true } }", "ec2", "GPU-BUD-005"),
+        ("capacity: spot", "eks", "GPU-BUD-006"),
+        ("capacity: spot", "pcs", "GPU-BUD-006"),
+    ],
+)
+def test_a_brake_stops_only_what_is_paid_by_the_hour_on_ec2(
+    tmp_path: Path, fleet: str, orchestrator: str, expected: str
+) -> None:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(
+        f"version: 1\nname: demo\nregion: us-east-1\norchestrator: {orchestrator}\n"
+        "network: { availability_zone: us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }\n"
+        f"training: {{ fleets: {{ work: {{ instance_type: p5.48xlarge, nodes: 2, {fleet} }} }} }}\n"
+        f"monitoring: {{ {BRAKE} {{ fleets: [work] }} }} }}\n",
+        encoding="utf-8",
+    )
+    errors = [one for one in read_cluster(path).findings if one.severity.value == "error"]
+    assert [one.id for one in errors] == ([expected] if expected else [])
 
 
 @pytest.mark.parametrize(("usd", "warns"), [(587.5, True), (588, False)])
@@ -105,6 +135,8 @@ def test_what_is_paid_before_use_or_at_a_changing_price_is_not_counted(tmp_path:
         ("nodes: 1", 'nodes: 1, watch: { mode: "off" }', "6:15 GPU-SCR-002"),
         ("nodes: 1 }", 'nodes: 1 }, b: { instance_type: g6.xlarge, nodes: 300, watch: { mode: "off" } }', ""),
         ("version: 1", "version: 1\norchestrator: eks", "7:15 GPU-SCR-006"),
+        ("version: 1", "version: 1\norchestrator: pcs", "7:15 GPU-SCR-007"),
+        ("version: 1", 'version: 1\norchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }', ""),
         ("REGIONa }", f"REGIONa, control_availability_zones: [{', '.join(f'REGION{one}' for one in 'abcdef')}] }}", ""),
         (
             "availability_zone: REGIONa",
@@ -122,7 +154,8 @@ def test_a_collector_reads_groups_with_a_watchdog_from_two_zones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, into: str, expected: str
 ) -> None:
     assert change in CLUSTER
-    monkeypatch.setattr(f"{__name__}.CLUSTER", CLUSTER.replace(change, into, 1))
+    text = CLUSTER.replace(change, into, 1).replace("{ a: {", "{ dev: {")  # AWS PCS takes three characters and more
+    monkeypatch.setattr(f"{__name__}.CLUSTER", text)
     assert faults(tmp_path, "metrics: {}") == expected
 
 
