@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
     from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
+    from cdk_gpu_clusters.orchestration.eks.add_ons import ContainerInsights
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -123,6 +124,7 @@ else:
         "ClusterSize": "rules.pcs",
         "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
+        "ContainerInsights": "orchestration.eks.add_ons",
         "CostAnomalyMonitor": "observability.anomalies",
         "DashboardFileSystem": "observability.panels",
         "DashboardFleet": "observability.panels",
@@ -263,6 +265,7 @@ __all__ = [
     "ClusterSize",
     "ColdFileRelease",
     "ConfigError",
+    "ContainerInsights",
     "CostAnomalyMonitor",
     "DashboardFileSystem",
     "DashboardFleet",

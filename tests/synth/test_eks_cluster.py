@@ -16,12 +16,13 @@ from aws_cdk.assertions import Annotations, Match
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from jsonschema import Draft7Validator
 
-from cdk_gpu_clusters import ClusterNetwork, ConfigError, EksGpuCluster, IEksGpuCluster
+from cdk_gpu_clusters import ClusterNetwork, ConfigError, ContainerInsights, EksGpuCluster, IEksGpuCluster
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES
 from stack_fixtures import Resources, Site, SiteFactory, of_type, only, readable
 
 CLUSTER, ADD_ON, GROUP = "AWS::EKS::Cluster", "AWS::EKS::Addon", "AWS::EKS::Nodegroup"
+LOG_GROUP = "AWS::Logs::LogGroup"
 ENTRY, ROLE, TEMPLATE = "AWS::EKS::AccessEntry", "AWS::IAM::Role", "AWS::EC2::LaunchTemplate"
 PLATFORM = "arn:aws:iam::111122223333:role/teams/platform"
 RESEARCH = "arn:aws:iam::111122223333:role/research"
@@ -233,6 +234,88 @@ def test_a_further_add_on_waits_for_the_nodes(site: Site) -> None:
     assert further["Properties"]["AddonVersion"] == "v8.3.0-eksbuild.1"
     assert json.loads(further["Properties"]["ConfigurationValues"]) == {"replicas": 2}
     assert next(iter(of_type(resources, GROUP))) in further["DependsOn"]
+
+
+INSIGHTS = "amazon-cloudwatch-observability"
+KINDS = {"performance", "application", "dataplane", "host"}
+
+
+def of_insights(resources: Resources) -> dict[str, dict[str, Any]]:
+    """Log groups of Container Insights by the last part of their names."""
+    groups = {json.dumps(one["Properties"]["LogGroupName"]): one for one in of_type(resources, LOG_GROUP).values()}
+    return {name.rstrip('"]}').rpartition("/")[2]: one for name, one in groups.items() if "containerinsights" in name}
+
+
+def test_a_cluster_has_no_container_insights_by_itself(resources: Resources) -> None:
+    assert INSIGHTS not in add_ons(resources)
+    assert of_insights(resources) == {}
+
+
+def test_the_log_groups_of_container_insights_are_there_before_it_with_an_end(site: Site) -> None:
+    made = ContainerInsights(site.stack, "Insights", cluster=cluster(site))
+    resources = site.resources()
+    groups = of_insights(resources)
+    assert set(groups) == set(made.log_groups) == KINDS
+    assert {one["Properties"]["RetentionInDays"] for one in groups.values()} == {30}
+    keys = {key for key, one in of_type(resources, LOG_GROUP).items() if one in groups.values()}
+    [cluster_key] = of_type(resources, CLUSTER)
+    assert groups["host"]["Properties"]["LogGroupName"] == {
+        "Fn::Join": ["", ["/aws/containerinsights/", {"Ref": cluster_key}, "/host"]]
+    }
+    add_on = add_ons(resources)[INSIGHTS]
+    assert keys < set(add_on["DependsOn"])
+    # Its operator is a Deployment, for which there must be nodes.
+    assert next(iter(of_type(resources, GROUP))) in add_on["DependsOn"]
+    agent = json.loads(add_on["Properties"]["ConfigurationValues"])
+    assert agent["containerLogs"] == {"enabled": True}
+    collected = agent["agent"]["config"]["logs"]["metrics_collected"]
+    assert collected == {"kubernetes": {"enhanced_container_insights": True, "accelerated_compute_metrics": True}}
+
+
+def test_the_agent_of_container_insights_has_a_role_of_its_own(site: Site) -> None:
+    ContainerInsights(site.stack, "Insights", cluster=cluster(site))
+    resources = site.resources()
+    [association] = add_ons(resources)[INSIGHTS]["Properties"]["PodIdentityAssociations"]
+    assert association["ServiceAccount"] == "cloudwatch-agent"
+    role = resources[association["RoleArn"]["Fn::GetAtt"][0]]["Properties"]
+    [statement] = role["AssumeRolePolicyDocument"]["Statement"]
+    asked = statement["Condition"]["StringEquals"]
+    assert asked["aws:RequestTag/kubernetes-namespace"] == "amazon-cloudwatch"
+    assert asked["aws:RequestTag/kubernetes-service-account"] == "cloudwatch-agent"
+    [policy] = role["ManagedPolicyArns"]
+    assert policy["Fn::Join"][1][-1] == ":iam::aws:policy/CloudWatchAgentServerPolicy"
+
+
+def test_container_insights_of_an_existing_cluster_sends_metrics_only_where_that_is_asked_for(site: Site) -> None:
+    ContainerInsights(
+        site.stack,
+        "Insights",
+        cluster=existing(site),
+        version="v6.2.0-eksbuild.1",
+        accelerator_metrics=False,
+        container_logs=False,
+        log_retention=logs.RetentionDays.ONE_YEAR,
+        log_encryption_key=kms.Key(site.stack, "LogKey"),
+    )
+    resources = site.resources()
+    [group] = of_type(resources, LOG_GROUP).values()
+    assert group["Properties"]["LogGroupName"] == "/aws/containerinsights/research/performance"
+    assert group["Properties"]["RetentionInDays"] == 365
+    [key] = of_type(resources, "AWS::KMS::Key").values()
+    assert any("logs." in json.dumps(one["Principal"]) for one in key["Properties"]["KeyPolicy"]["Statement"])
+    made = only(resources, ADD_ON)
+    assert made["AddonVersion"] == "v6.2.0-eksbuild.1"
+    configuration = json.loads(made["ConfigurationValues"])
+    assert configuration["containerLogs"] == {"enabled": False}
+    assert configuration["agent"]["config"]["logs"]["metrics_collected"]["kubernetes"] == {
+        "enhanced_container_insights": True,
+        "accelerated_compute_metrics": False,
+    }
+
+
+def test_a_value_of_another_type_is_refused_of_container_insights(site: Site) -> None:
+    with pytest.raises(ConfigError, match="GPU-ARG-001"):
+        ContainerInsights(site.stack, "Insights", cluster=existing(site), container_logs="yes")  # type: ignore[arg-type]
 
 
 def test_system_nodes_are_two_small_ones_over_the_zones(resources: Resources) -> None:

@@ -46,6 +46,15 @@ def store(site: Site, name: str = "Corpus", **options: Any) -> LustreStore:
     return LustreStore(site.stack, name, **(given | options))
 
 
+def test_its_logs_take_a_key_that_cloudwatch_logs_may_use(site: Site) -> None:
+    store(site, encryption_key=kms.Key(site.stack, "DataKey"), log_encryption_key=kms.Key(site.stack, "LogKey"))
+    resources = site.resources()
+    name = only(resources, "AWS::Logs::LogGroup")["KmsKeyId"]["Fn::GetAtt"][0]
+    assert name.startswith("LogKey")
+    services = [json.dumps(one["Principal"]) for one in resources[name]["Properties"]["KeyPolicy"]["Statement"]]
+    assert any("logs." in one for one in services)
+
+
 def rules(resources: Resources) -> set[tuple[str, str, str, str, Any, Any]]:
     """Each rule as kind, group, peer, protocol, first and last port."""
     found = set()
@@ -82,6 +91,7 @@ def test_the_file_system_says_everything_that_matters(site: Site) -> None:
     assert log["Level"] == "WARN_ERROR"
     assert not json.dumps(log).endswith(':*"]]}}'), "FSx takes the ARN without a stream"
     assert only(resources, "AWS::Logs::LogGroup")["LogGroupName"].startswith("/aws/fsx/")
+    assert "KmsKeyId" not in only(resources, "AWS::Logs::LogGroup")
 
 
 def test_efa_is_off_unless_said_and_advised_where_possible(site: Site) -> None:

@@ -282,6 +282,8 @@ AFTER_NODES = (
     "aws-fsx-csi-driver",
     S3_DRIVER,
 )
+#: Only where it is asked for (`ContainerInsights`).
+CONTAINER_INSIGHTS = "amazon-cloudwatch-observability"
 
 #: Addresses that the CNI takes for pods when a node joins, and those that it keeps free beyond. Its default is a whole
 #: further interface: 100 addresses of a p5 at once, so that a /18 would be empty after 160 nodes. What the two settings

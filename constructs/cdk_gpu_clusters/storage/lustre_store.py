@@ -17,6 +17,7 @@ from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import id_of_group, ipv4_block_of, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
+from cdk_gpu_clusters.compute.node_records import encrypt_logs
 from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
     MetadataMode,
@@ -37,7 +38,7 @@ _ANY_CAPACITY = 38_400
 _ANY_THROUGHPUT = 1000
 
 _NO_DATA = AcceptedFinding(
-    cause="`LustreStore`: log group of the links to S3",
+    cause="`LustreStore` without `log_encryption_key`: log group of the links to S3",
     reason="CloudWatch Logs encrypts every log group; this one holds errors of S3 links, no data.",
     nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
@@ -98,17 +99,21 @@ def lustre_configuration(
     )
 
 
-def log_group(scope: Construct, retention: logs.RetentionDays) -> logs.LogGroup:
+def log_group(scope: Construct, retention: logs.RetentionDays, encryption_key: kms.IKey | None = None) -> logs.LogGroup:
     """A log group with the name that FSx asks for. It goes with its stack, or the name could not be made again."""
+    if encryption_key is not None:
+        encrypt_logs(scope, encryption_key)
     name = cdk.Names.unique_resource_name(scope, separator="-", max_length=200)
     group = logs.LogGroup(
         scope,
         "Log",
         log_group_name=f"/aws/fsx/{name}",
         retention=retention,
+        encryption_key=encryption_key,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
-    _NO_DATA.at(group)
+    if encryption_key is None:
+        _NO_DATA.at(group)
     return group
 
 
@@ -182,6 +187,7 @@ class LustreStore(ILustreStore):
         backup_retention_days: int = 0,
         logging: bool = True,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        log_encryption_key: kms.IKey | None = None,
         weekly_maintenance_start_time: str | None = None,
         free_space_alarm: bool = True,
     ) -> None:
@@ -216,6 +222,7 @@ class LustreStore(ILustreStore):
             backup_retention_days: Days of daily backups, 0 to 90. 0 means none, and is required with data repositories.
             logging: Whether errors and warnings of data repositories go to CloudWatch Logs.
             log_retention: How long they are kept; one month if left out.
+            log_encryption_key: Key of these logs, which CloudWatch Logs then may use; CloudWatch's own if left out.
             weekly_maintenance_start_time: `d:HH:MM` in UTC, 1 is Monday; FSx chooses if left out.
             free_space_alarm: Whether to define an alarm for less than 10 % free space, where the capacity is known.
 
@@ -252,7 +259,7 @@ class LustreStore(ILustreStore):
         )
         group.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         among = LustreTraffic(self, "AmongServers", servers=group, peer=group, efa=efa, retain=True)
-        self.log_group: logs.LogGroup | None = log_group(self, log_retention) if logging else None
+        self.log_group: logs.LogGroup | None = log_group(self, log_retention, log_encryption_key) if logging else None
         self.cfn_file_system: fsx.CfnFileSystem = fsx.CfnFileSystem(
             self,
             "Resource",

@@ -287,7 +287,7 @@ class _Reader:
 
 
 #: How names of log groups of AWS's own services begin. Nodes do not write there, and a week of them takes long to read.
-NOT_OF_NODES = ("/aws/vendedlogs/", "/aws/eks/", "/aws/fsx/")
+NOT_OF_NODES = ("/aws/vendedlogs/", "/aws/eks/", "/aws/fsx/", "/aws/containerinsights/")
 #: Kinds of stacks whose log groups nodes write to.
 _WITH_NODES = ("fleet", "inference", "login")
 #: ARN of a node group of AWS PCS (service authorization reference, AWS PCS).

@@ -24,6 +24,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.eks_cluster import (
     AFTER_NODES,
     BEFORE_NODES,
+    CONTAINER_INSIGHTS,
     SERVICE_IPV4_CIDR,
     SYSTEM_INSTANCE_TYPE,
     SYSTEM_NODE_COUNT,
@@ -186,7 +187,7 @@ def test_a_version_of_an_add_on_that_is_left_out_is_a_fault() -> None:
 
 
 def test_the_add_ons_are_those_of_the_catalogue_once_each() -> None:
-    names = [*BEFORE_NODES, *AFTER_NODES]
+    names = [*BEFORE_NODES, *AFTER_NODES, CONTAINER_INSIGHTS]
     assert sorted(names) == sorted(row.name for row in add_ons())
     assert len(set(names)) == len(names)
 

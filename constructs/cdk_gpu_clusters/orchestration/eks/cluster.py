@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from constructs import Construct, IDependable
+from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import errors_at, path_of, report, resolved_or_none
@@ -20,11 +20,12 @@ from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
-from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, EksAddOn, add_on, ami_type
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, ami_type
 from cdk_gpu_clusters.compute.fleet_network import select_subnets, zones_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_records import encrypt_logs
 from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters.orchestration.eks.add_ons import ClusterAddOns
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksIdentity, IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
 from cdk_gpu_clusters.rules.eks_cluster import (
@@ -39,7 +40,6 @@ from cdk_gpu_clusters.rules.eks_cluster import (
     ControlPlaneTier,
     EgressMode,
     SupportType,
-    add_on_configuration,
     check_cluster,
     check_control_plane,
     check_existing_cluster,
@@ -428,95 +428,6 @@ def _log_group(
     else:
         encrypt_logs(scope, encryption_key)
     return made
-
-
-# The add-ons of a cluster, with roles of their own by EKS Pod Identity.
-
-_POD_POLICIES = AcceptedFinding(
-    cause="`EksGpuCluster`: roles of the add-ons `vpc-cni` and `aws-ebs-csi-driver`",
-    reason="AWS keeps what its add-ons need in managed policies; each is with the one service account that uses it.",
-    aws_solutions=("IAM4",),
-)
-# The one add-on whose managed policy is left out: it may make and delete file systems, and volumes of existing ones are
-# mounted without it (catalogue/data/kubernetes.json).
-_WITHOUT_PERMISSIONS = ("aws-fsx-csi-driver",)
-
-
-class ClusterAddOns:
-    """The add-ons that a cluster has from the start.
-
-    Attributes:
-        resources: The CloudFormation resources by name.
-        roles: Roles of their pods by name, where they have one.
-    """
-
-    def __init__(self, cluster: IEksGpuCluster, *, versions: Mapping[str, str], left_out: Collection[str]) -> None:
-        """Remember what is asked of them.
-
-        Args:
-            cluster: The cluster.
-            versions: Versions by name; the default one of the cluster's Kubernetes version where left out.
-            left_out: Those not to define.
-        """
-        self._cluster = cluster
-        self._versions = versions
-        self._left_out = left_out
-        self.resources: dict[str, eks.CfnAddon] = {}
-        self.roles: dict[str, iam.Role] = {}
-
-    def define(self, names: Iterable[str], *, after: Sequence[IDependable] = ()) -> list[eks.CfnAddon]:
-        """Define some of them.
-
-        Args:
-            names: Which.
-            after: What has to be there before.
-        """
-        made = [self._define(add_on(name)) for name in names if name not in self._left_out]
-        for one in made:
-            one.node.add_dependency(*after)
-        return made
-
-    def _define(self, row: EksAddOn) -> eks.CfnAddon:
-        roles: dict[str, str] = {}
-        if row.needs_permissions and row.service_account is not None and row.name not in _WITHOUT_PERMISSIONS:
-            self.roles[row.name] = _role(self._cluster, row)
-            roles[row.service_account] = self.roles[row.name].role_arn
-        self.resources[row.name] = self._cluster._define_add_on(
-            row.name,
-            version=self._versions.get(row.name),
-            configuration=add_on_configuration(row.name),
-            service_account_roles=roles,
-        )
-        return self.resources[row.name]
-
-
-def _role(cluster: IEksGpuCluster, row: EksAddOn) -> iam.Role:
-    """A role that only the pods of one service account in one cluster take.
-
-    Source: Amazon EKS user guide, "Create IAM role with trust policy required by EKS Pod Identity"
-    (awsdocs/amazon-eks-user-guide @ 2edffcb, read 2026-11-22): the tags, and the two actions.
-    """
-    pods = iam.ServicePrincipal(
-        "pods.eks.amazonaws.com",
-        conditions={
-            "StringEquals": {
-                "aws:RequestTag/eks-cluster-arn": cluster.cluster_arn,
-                "aws:RequestTag/kubernetes-namespace": row.namespace,
-                "aws:RequestTag/kubernetes-service-account": row.service_account,
-            }
-        },
-    )
-    role = iam.Role(
-        cluster._add_on_scope,
-        f"{row.name}-role",
-        assumed_by=iam.SessionTagsPrincipal(pods),
-        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in row.managed_policies],
-    )
-    if row.managed_policies:
-        _POD_POLICIES.at(
-            role, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in row.managed_policies)
-        )
-    return role
 
 
 # The small nodes without accelerators that hold a cluster's own pods.

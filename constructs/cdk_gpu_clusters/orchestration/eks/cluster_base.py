@@ -267,13 +267,18 @@ class IEksGpuCluster(ClusterConstruct):
         self,
         name: str,
         *,
+        scope: Construct | None = None,
         version: str | None,
         configuration: Mapping[str, Any] | None,
         service_account_roles: Mapping[str, str] | None,
     ) -> eks.CfnAddon:
-        """Define an add-on that waits for nothing but the cluster; otherwise as `add_add_on`."""
+        """Define an add-on that waits for nothing but the cluster; otherwise as `add_add_on`.
+
+        Args:
+            scope: Construct that it belongs to; the cluster if left out.
+        """
         return eks.CfnAddon(
-            self._add_on_scope,
+            scope or self._add_on_scope,
             name,
             cluster_name=self.cluster_name,
             addon_name=name,
