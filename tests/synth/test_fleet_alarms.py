@@ -7,6 +7,7 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
@@ -161,6 +162,26 @@ def test_an_alarm_alone_has_no_state_machine_and_keeps_no_node(site: Site) -> No
     assert of_type(site, "AWS::StepFunctions::StateMachine") == of_type(site, "AWS::SQS::Queue") == {}
     assert "Launching goes on" in alarms(site)["LaunchLoop"]["AlarmDescription"]
     assert "GPU_INSPECTION=''" in node_settings(site)
+
+
+def test_a_mute_names_the_alarms_on_nodes_and_no_other(site: Site) -> None:
+    made = fleet(site)
+    assert made.alarms is not None
+    made.alarms.add_mute(
+        "Maintenance",
+        schedule=cloudwatch.ScheduleExpression.cron(
+            minute="0", hour="2", week_day="SUN", time_zone=cdk.TimeZone.EUROPE_BERLIN
+        ),
+        duration=cdk.Duration.hours(4),
+    )
+    (rule,) = of_type(site, "AWS::CloudWatch::AlarmMuteRule").values()
+    muted = {one["Ref"].removeprefix("FleetAlarms")[:-8] for one in rule["MuteTargets"]["AlarmNames"]}
+    assert muted == {"UnhealthyNode", "BootFailure", "Xid", "Idle"}
+    assert rule["Rule"]["Schedule"] == {
+        "Duration": "PT4H",
+        "Expression": "cron(0 2 * * SUN)",
+        "Timezone": "Europe/Berlin",
+    }
 
 
 def test_a_fleet_without_alarms(site: Site) -> None:

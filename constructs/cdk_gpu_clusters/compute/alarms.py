@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _PERIOD_SECONDS = 300
+_MUTABLE = frozenset(alert.name for alert in node_alerts(AlarmSettings(), has_gpus=True))
 BILLED = "CloudWatch bills each alarm."
 
 
@@ -63,6 +65,50 @@ class NodeAlarms:
         for name in self.names:
             alarm = self.cfn_alarm(name)
             alarm.alarm_actions = [*(alarm.alarm_actions or []), topic.topic_arn]
+
+    def add_mute(
+        self,
+        construct_id: str,
+        *,
+        schedule: cloudwatch.ScheduleExpression,
+        duration: cdk.Duration,
+        description: str | None = None,
+    ) -> cloudwatch.AlarmMuteRule:
+        """Let the alarms notify no one during a window, such as a weekly maintenance.
+
+        Makes one `AWS::CloudWatch::AlarmMuteRule`. Muted alarms still change their state, and `gpu-clusters status` shows
+        them. Alarms on launches and on state machines are never muted: a launch loop costs money at any time.
+
+        Source: CloudWatch API reference, PutAlarmMuteRule.
+
+        Args:
+            construct_id: Id of the rule below the fleet or group.
+            schedule: When a window begins: `cron` for windows that come back, `at` for one. It has a time zone, UTC by
+                default.
+            duration: Length of a window, 1 minute to 15 days.
+            description: Why alarms are muted.
+
+        Example:
+            >>> from aws_cdk import aws_cloudwatch as cloudwatch
+            >>> kept = GpuFleet(stack, "Muted", vpc=vpc, instance_type="g6.xlarge", node_count=2)
+            >>> rule = kept.alarms.add_mute(
+            ...     "Maintenance",
+            ...     schedule=cloudwatch.ScheduleExpression.cron(
+            ...         minute="0", hour="2", week_day="SUN", time_zone=cdk.TimeZone.EUROPE_BERLIN
+            ...     ),
+            ...     duration=cdk.Duration.hours(4),
+            ... )
+        """
+        from aws_cdk import aws_cloudwatch as cloudwatch  # takes long to load
+
+        return cloudwatch.AlarmMuteRule(
+            self._resources().scope,
+            construct_id,
+            schedule=schedule,
+            duration=duration,
+            description=description,
+            alarms=[self.cfn_alarm(name) for name in self.names if name in _MUTABLE],
+        )
 
 
 def alarm_path(name: str) -> str:
