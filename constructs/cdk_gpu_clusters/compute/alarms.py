@@ -76,8 +76,8 @@ class NodeAlarms:
     ) -> cloudwatch.AlarmMuteRule:
         """Let the alarms notify no one during a window, such as a weekly maintenance.
 
-        Makes one `AWS::CloudWatch::AlarmMuteRule`. Muted alarms still change their state, and `gpu-clusters status` shows
-        them. Alarms on launches and on state machines are never muted: a launch loop costs money at any time.
+        Makes one `AWS::CloudWatch::AlarmMuteRule`. Muted alarms still change their state, and `gpu-clusters status`
+        shows them. Alarms on launches and on state machines are never muted: a launch loop costs money at any time.
 
         Source: CloudWatch API reference, PutAlarmMuteRule.
 

@@ -50,7 +50,7 @@ def grafana_dashboard(
         >>> from cdk_gpu_clusters.observability.panels import DashboardFleet, plan_prometheus_dashboard
         >>> fleet = DashboardFleet(name="trainers", path="app/Trainers", instance_type="p5.48xlarge")
         >>> model = grafana_dashboard(plan_prometheus_dashboard([fleet]), title="llama")
-        >>> [panel["title"] for panel in model["panels"]][:3]
+        >>> [panel["title"] for panel in model["panels"] if "title" in panel][:3]
         ['Nodes', 'Nodes that measure', 'Unhealthy nodes']
     """
     panels = enumerate(_panels(rows, prometheus_alerts(idle_minutes)), start=1)

@@ -115,11 +115,12 @@ class MetricsScraper(ClusterConstruct):
 
     Example:
         >>> trainers = GpuFleet(
-        ...     stack, "Scraped", vpc=vpc, instance_type="p5.48xlarge", node_count=16,
+        ...     stack, "Scraped", vpc=two_zone_vpc, instance_type="p5.48xlarge", node_count=16,
+        ...     vpc_subnets=ec2.SubnetSelection(availability_zones=["us-east-1a"]),
         ...     watch=NodeWatch(metrics_port=9810),
         ... )
         >>> scraper = MetricsScraper(
-        ...     stack, "Scraper", vpc=vpc, zone_name="lab.metrics.internal",
+        ...     stack, "Scraper", vpc=two_zone_vpc, zone_name="lab.metrics.internal",
         ...     fleets=[ScrapedFleet(name="trainers", fleet=trainers, exporters=[Exporter.GPUNODE, Exporter.DCGM])],
         ...     targets=Exporter.SLURMCTLD.at(addresses=["10.0.0.9"]),
         ... )
