@@ -10,8 +10,6 @@ from cdk_gpu_clusters import (
     ClusterSize,
     Exporter,
     GpuFleet,
-    GrafanaAuthentication,
-    GrafanaWorkspace,
     MetricsScraper,
     MetricsWorkspace,
     NodeWatch,
@@ -33,7 +31,6 @@ def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> c
     )
     workspace = MetricsWorkspace(stack, "Metrics")
     workspace.add_rules("Rules")
-    GrafanaWorkspace(stack, "Grafana", authentication=[GrafanaAuthentication.IDENTITY_CENTER], metrics=[workspace])
     workspace.add_alert_topic(AlarmTopic(stack, "Operators", emails=["operators@example.org"]).topic)
     fleet = GpuFleet(
         stack,
