@@ -9,6 +9,7 @@ import yaml
 from aws_cdk import App, Environment, Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_route53 as route53
 from cfnlint.helpers import REGIONS
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
@@ -123,7 +124,7 @@ def test_a_fleet_has_a_record_admits_the_collector_and_is_a_job_for_each_exporte
     nodes = only(resources, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["NetworkInterfaces"][0]["Groups"]
     assert {str(one["GroupId"]) for one in admitted} <= {str(one) for one in nodes}
     ((zone_id, zone),) = of_type(resources, "AWS::Route53::HostedZone").items()
-    assert (zone["Properties"]["Name"], zone["DeletionPolicy"]) == ("lab.metrics.internal.", "Retain")
+    assert (zone["Properties"]["Name"], zone["DeletionPolicy"]) == ("lab.metrics.internal.", "RetainExceptOnCreate")
     (machine,) = [
         one["Properties"]
         for one in of_type(resources, "AWS::StepFunctions::StateMachine").values()
@@ -330,3 +331,22 @@ def test_a_controller_without_metrics_or_with_the_name_of_a_fleet_is_refused(sit
     fleets = [ScrapedFleet(name="a", fleet=imported_fleet(site))]
     with pytest.raises(ConfigError, match="GPU-SCR-006" if name == "a" else "GPU-SCR-007"):
         MetricsScraper(site.stack, "Scraper", vpc=site.vpc, fleets=fleets, slurm_clusters={name: cluster})
+
+
+def test_a_workspace_with_its_own_key_is_no_destination(site: Site) -> None:
+    workspace = MetricsWorkspace(site.stack, "Metrics", encryption_key=kms.Key(site.stack, "Key"))
+    with pytest.raises(ConfigError, match="GPU-SCR-008"):
+        MetricsScraper(site.stack, "Scraper", vpc=site.vpc, targets=CONTROLLER, workspace=workspace)
+
+
+def test_a_zone_does_not_outlive_a_deployment_that_failed(site: Site) -> None:
+    """A second try would find its name taken: it gets no record before the collector is there."""
+    MetricsScraper(
+        site.stack, "Scraper", vpc=site.vpc, fleets=[ScrapedFleet(name="trainers", fleet=imported_fleet(site))]
+    )
+    resources = site.resources()
+    (zone,) = of_type(resources, "AWS::Route53::HostedZone").values()
+    assert (zone["DeletionPolicy"], zone["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+    ((scraper, _),) = of_type(resources, KIND).items()
+    (rule,) = of_type(resources, "AWS::Events::Rule").values()
+    assert scraper in rule["DependsOn"]

@@ -147,9 +147,21 @@ def test_alerts_notify_topics_that_let_the_workspace_publish(site: Site) -> None
     assert before.startswith("alertmanager_config: |\n  route:\n")
     assert "111122223333:ops" in json.dumps(after) + json.dumps(made["Properties"]["AlertManagerDefinition"])
     statements = only(resources, "AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
-    (published,) = [one for one in statements if one["Sid"] == "AlertsOfWorkspace"]
-    assert published["Principal"] == {"Service": "aps.amazonaws.com"}
-    assert published["Condition"]["ArnEquals"] == {"aws:SourceArn": {"Fn::GetAtt": [name, "Arn"]}}
+    (published,) = [one for one in statements if one.get("Principal") == {"Service": "aps.amazonaws.com"}]
+    assert published["Condition"]["ArnLike"] == {"aws:SourceArn": {"Fn::GetAtt": [name, "Arn"]}}
+
+
+def test_two_workspaces_notify_a_topic_of_another_stack(site: Site) -> None:
+    operators = Stack(site.app, "Operators")
+    topic = sns.Topic(operators, "Topic")
+    for name in ("One", "Two"):
+        MetricsWorkspace(site.stack, name).add_alert_topic(topic)
+    (policy,) = of_type(
+        site.app.synth().get_stack_by_name("Operators").template["Resources"], "AWS::SNS::TopicPolicy"
+    ).values()
+    statements = policy["Properties"]["PolicyDocument"]["Statement"]
+    assert len(statements) == 1, "statements that are equal are one, and those that differ have ids that differ"
+    assert "workspace/*" in json.dumps(statements[0]["Condition"]["ArnLike"])
 
 
 def test_a_topic_beside_an_own_definition_is_refused(site: Site) -> None:

@@ -13,6 +13,8 @@ _FLEET, _NODE = "fleet", "instance_id"
 _UNHEALTHY, _XID = "UnhealthyNode", "Xid"
 # Amazon Managed Service for Prometheus takes 5 days at most (user guide, "Create an alert manager configuration").
 _REPEAT = "12h"
+# The default has all labels, and may be longer than the 100 characters of Amazon SNS.
+_SUBJECT = "{{ .CommonLabels.alertname }} {{ .CommonLabels.fleet }}"
 
 
 def alert_manager_configuration(topic_arns: Sequence[str], *, region: str) -> str:
@@ -51,7 +53,13 @@ def alert_manager_configuration(topic_arns: Sequence[str], *, region: str) -> st
             {
                 "name": _RECEIVER,
                 "sns_configs": [
-                    {"topic_arn": arn, "sigv4": {"region": region}, "send_resolved": True} for arn in topic_arns
+                    {
+                        "topic_arn": arn,
+                        "sigv4": {"region": region},
+                        "send_resolved": True,
+                        "subject": _SUBJECT,
+                    }
+                    for arn in topic_arns
                 ],
             }
         ],

@@ -39,6 +39,7 @@ from cdk_gpu_clusters.rules.scrape import (
     ScrapeTarget,
     check_configuration,
     check_controller,
+    check_destination,
     check_fleets,
     check_place,
     check_targets,
@@ -182,7 +183,7 @@ class MetricsScraper(ClusterConstruct):
                 service's own key.
 
         Raises:
-            ConfigError: GPU-SCR-001 to -007.
+            ConfigError: GPU-SCR-001 to -008.
             ValueError: If both `zone` and `zone_name` are given.
         """
         super().__init__(scope, construct_id)
@@ -191,6 +192,7 @@ class MetricsScraper(ClusterConstruct):
         subnets = _subnets(vpc, vpc_subnets)
         controllers = slurm_clusters or {}
         self._check_place(subnets, fleets, controllers)
+        report(self, check_destination(has_own_key=_has_own_key(workspace)))
         name = zone.zone_name if zone is not None else zone_name or _default_zone(self._path)
         labels = [*(one.name for one in fleets), *controllers]
         self.dns_names: dict[str, str] = {label: f"{label}.{name}" for label in labels}
@@ -209,13 +211,16 @@ class MetricsScraper(ClusterConstruct):
                 groups={one.name: one.fleet.fleet_name for one in fleets},
                 clusters={label: (one.cluster_id, one.cluster_arn) for label, one in controllers.items()},
             )
-            self._keep_addresses(named, self.zone, log_encryption_key)
+            addresses = self._keep_addresses(named, self.zone, log_encryption_key)
         self._groups = list(security_groups) or [
             ec2.SecurityGroup(self, "Group", vpc=vpc, description="Managed collector of metrics")
         ]
         self._connections = ec2.Connections(security_groups=self._groups)
         self.log_group: logs.LogGroup = self._own_log_group(log_retention, log_encryption_key)
         self.cfn_scraper: aps.CfnScraper = self._scraper(subnets, workspace)
+        # A zone with a record could not be deleted after a scraper that failed.
+        for label in labels:
+            addresses.resource(f"Addresses/{label}").add_dependency(self.cfn_scraper)
         for one in fleets:
             for exporter, port in one.ports.items():
                 self._admit(one.name, exporter, one.fleet._node_security_groups[0], port)
@@ -261,10 +266,11 @@ class MetricsScraper(ClusterConstruct):
         from aws_cdk import aws_route53 as route53  # takes long to load
 
         zone = route53.PrivateHostedZone(self, "Zone", vpc=vpc, zone_name=name)
-        zone.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        # Not if it was made in a deployment that failed: the next one would find its name taken.
+        zone.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         return zone
 
-    def _keep_addresses(self, named: Named, zone: route53.IPrivateHostedZone, key: kms.IKey | None) -> None:
+    def _keep_addresses(self, named: Named, zone: route53.IPrivateHostedZone, key: kms.IKey | None) -> DefinedResources:
         partition, _, account = place_of(stack_of(self))
         resources = address_resources(
             named,
@@ -284,6 +290,7 @@ class MetricsScraper(ClusterConstruct):
         if key is None:
             accepted += PLAIN_LOGS.with_details()
         accepted.at(defined.scope)
+        return defined
 
     def _admit(self, name: str, exporter: Exporter, group: ec2.ISecurityGroup, port: int) -> None:
         """Let the collector reach an exporter.
@@ -362,6 +369,12 @@ class MetricsScraper(ClusterConstruct):
 
     def _main_resource(self) -> IConstruct | None:
         return vars(self).get("cfn_scraper")
+
+
+def _has_own_key(workspace: IMetricsWorkspace | None) -> bool:
+    from cdk_gpu_clusters.observability.workspace import MetricsWorkspace  # takes long to load
+
+    return isinstance(workspace, MetricsWorkspace) and workspace.cfn_workspace.kms_key_arn is not None
 
 
 def _settings_of(cluster: IPcsCluster) -> Mapping[str, str] | None:

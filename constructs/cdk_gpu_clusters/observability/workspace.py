@@ -10,7 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import ClusterConstruct, region_of, report, resolved_or_none, stack_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, region_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.observability.alert_manager import alert_manager_definition as definition_for
 from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules
 from cdk_gpu_clusters.rules.metrics_workspace import check_alert_manager, check_workspace, check_workspace_arn
@@ -138,7 +138,8 @@ class MetricsWorkspace(IMetricsWorkspace):
             alias: Name that people see, 1 to 100 characters; it need not be unique. By default the path of the
                 construct.
             retention_days: How many days metrics are kept, 1 to 1,095. By default AWS keeps them for 150 days.
-            encryption_key: Key of the metrics. A change replaces the workspace, and the new one has no metrics. Whoever
+            encryption_key: Key of the metrics. A `MetricsScraper` cannot write to a workspace with a key. A change
+                replaces the workspace, and the new one has no metrics. Whoever
                 deploys must be allowed to make grants of the key. By default a key of AWS.
             alert_manager_definition: YAML of Alertmanager with receivers of Amazon SNS, as one text, instead of
                 `add_alert_topic`. By default alerts notify no one.
@@ -210,16 +211,21 @@ class MetricsWorkspace(IMetricsWorkspace):
         self.cfn_workspace.alert_manager_definition = definition_for(self._alert_topics, region=region_of(stack))
         topic.add_to_resource_policy(
             iam.PolicyStatement(
-                sid="AlertsOfWorkspace",
                 principals=[iam.ServicePrincipal("aps.amazonaws.com")],
                 actions=["sns:Publish", "sns:GetTopicAttributes"],
                 resources=[topic.topic_arn],
                 conditions={
-                    "ArnEquals": {"aws:SourceArn": self.workspace_arn},
+                    "ArnLike": {"aws:SourceArn": self._source_for(topic)},
                     "StringEquals": {"aws:SourceAccount": stack.account},
                 },
             )
         )
+
+    def _source_for(self, topic: sns.ITopic) -> str:
+        """Who publishes to a topic: of another stack, on which this one depends, any workspace of the account."""
+        if stack_of(topic) is stack_of(self):
+            return self.workspace_arn
+        return arn_of(topic, "aps", "workspace/*")
 
     @staticmethod
     def from_metrics_workspace_attributes(

@@ -54,6 +54,12 @@ SCRAPED_CONTROLLER = define_rule(
     source='AWS PCS user guide, "Slurm metrics in AWS PCS": MetricsType',
 )
 
+SCRAPER_DESTINATION = define_rule(
+    "GPU-SCR-008",
+    "a scraper sends metrics to no workspace with a key of its own",
+    source='Amazon Managed Service for Prometheus user guide, "Encryption at rest"',
+)
+
 LEAST_INTERVAL_SECONDS = 30
 _MOST_BYTES = 256 * 1024
 _FEWEST_SUBNETS, MOST_SUBNETS = 2, 5
@@ -293,4 +299,21 @@ def check_controller(name: str, settings: Mapping[str, str] | None) -> Iterator[
             allowed="a cluster with metrics=True, of Slurm 25.11 or later",
             fix="add metrics=True to the cluster",
             path=f"slurm_clusters[{name}]",
+        )
+
+
+@check
+def check_destination(*, has_own_key: bool) -> Iterator[Finding]:
+    """Find a workspace that AWS's collectors cannot write to.
+
+    Args:
+        has_own_key: Whether the workspace has a key of its own.
+    """
+    if has_own_key:
+        yield SCRAPER_DESTINATION.finding(
+            cause="AWS's collectors do not write to a workspace with a key of its own",
+            got="encryption_key",
+            allowed="a workspace without encryption_key, or Amazon CloudWatch",
+            fix="remove encryption_key, which makes another workspace, or send metrics with a Prometheus of your own",
+            path="workspace",
         )

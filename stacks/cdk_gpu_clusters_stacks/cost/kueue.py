@@ -1,4 +1,4 @@
-"""Jobs from Kueue: its Workload objects, as `kubectl get workloads -A -o json` prints them.
+"""Jobs from Kueue: its Workload objects, as `kubectl get workloads.kueue.x-k8s.io -A -o json` prints them.
 
 A workload holds its GPUs from the time at which it is admitted to the time at which it is finished. Its flavors name
 the groups of nodes: the queues that `gpu-clusters manifests` writes have a flavor for each fleet, with its name.
@@ -22,7 +22,7 @@ from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE
 from .accounting import Accounting, NoAccounting, Run
 
 Json = dict[str, Any]
-COMMAND = "kubectl get workloads --all-namespaces -o json"
+COMMAND = "kubectl get workloads.kueue.x-k8s.io --all-namespaces -o json"
 _KINDS = ("List", "WorkloadList")
 _MIG = "nvidia.com/mig-"
 # By its name in v1beta2, and in v1beta1.
@@ -74,15 +74,22 @@ def _items(text: str, faults: list[str]) -> Iterator[tuple[str, Json]]:
         faults.append(f"it is no list of workloads; write the file with: {COMMAND}")
         return
     for number, item in enumerate(found["items"], 1):
-        if not isinstance(item, dict) or item.get("kind") != "Workload":
+        if not isinstance(item, dict) or item.get("kind") != "Workload" or not _is_of_kueue(item):
             faults.append(f"item {number}: is no Workload of Kueue; write the file with: {COMMAND}")
         else:
             yield f"item {number}", item
 
 
+def _is_of_kueue(item: Json) -> bool:
+    """Kubernetes has an API with workloads of its own (kubernetes-sigs/kueue#8113)."""
+    return str(item.get("apiVersion", "")).startswith("kueue.x-k8s.io/")
+
+
 def _runs(workload: Json) -> Iterator[Run]:
     """What a workload holds, by flavor; nothing if it is not admitted."""
     metadata, status = workload["metadata"], workload.get("status", {})
+    if any(one.get("kind") == "Workload" for one in metadata.get("ownerReferences", [])):
+        return  # a variant, whose admission its owner has as well
     conditions = {one["type"]: one for one in status.get("conditions", [])}
     since, end = (_time(conditions.get(name)) for name in ("Admitted", "Finished"))
     admission = status.get("admission")

@@ -221,7 +221,7 @@ def wrong(change: str) -> str:
     ("text", "fault"),
     [
         ("{", "it is no JSON"),
-        ("[]", "it is no list of workloads; write the file with: kubectl get workloads"),
+        ("[]", "it is no list of workloads; write the file with: kubectl get workloads.kueue.x-k8s.io"),
         ('{"kind": "List"}', "it is no list of workloads"),
         (json.dumps(MONTH[0]), "it is no list of workloads"),
         (wrong("time"), "item 1: lastTransitionTime 'yesterday' of Admitted is no time"),
@@ -261,3 +261,15 @@ def test_the_command_shows_namespaces_and_queues(tmp_path: Path, capsys: pytest.
     assert "  queues       1 queue" in lines
     assert "  namespaces   2 namespaces" in lines
     assert "               nlp/llama    5,269.83 USD, 1,920.00 GPU hours, nlp for gpu-cluster" in lines
+
+
+def test_workloads_of_another_api_are_a_fault() -> None:
+    """Kubernetes has workloads of its own (kubernetes-sigs/kueue#8113)."""
+    with pytest.raises(NoAccounting, match="no Workload of Kueue"):
+        read_accounting(listed({**MONTH[0], "apiVersion": "scheduling.k8s.io/v1alpha1"}))
+
+
+def test_a_variant_does_not_count_beside_its_owner() -> None:
+    owner = [{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "name": "a", "uid": "b", "controller": True}]
+    variant = {**MONTH[0], "metadata": {**MONTH[0]["metadata"], "ownerReferences": owner}}
+    assert read_accounting(listed(MONTH[0], variant)).runs == read_accounting(listed(MONTH[0])).runs
