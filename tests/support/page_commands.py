@@ -251,6 +251,16 @@ def _sacct(arguments: list[str]) -> str | None:
     return f"sacct does not have {sorted(unknown)}" if unknown else None
 
 
+def _kubectl(arguments: list[str]) -> str | None:
+    """Objects of a published kind are listed as JSON."""
+    match arguments:
+        case ["get", kind, "--all-namespaces", "-o", "json"]:
+            plural, _, group = kind.partition(".")
+            known = (REPOSITORY / "tests" / "crds" / f"{group}_{plural.removesuffix('s')}.yaml").exists()
+            return None if known else f"no kind {kind}"
+    return f"kubectl {' '.join(arguments)} is not known here"
+
+
 _CHECKS: dict[str, Callable[[list[str]], str | None]] = {
     ".venv/bin/python": _python,
     "aws": _aws,
@@ -260,6 +270,7 @@ _CHECKS: dict[str, Callable[[list[str]], str | None]] = {
     "gpu-clusters": _gpu_clusters,
     "gpu-peers": lambda arguments: _gpunode(["peers", *arguments]),
     "gpunode": _gpunode,
+    "kubectl": _kubectl,
     "make": _make,
     "npm": _npm,
     "pip": _pip,
