@@ -34,6 +34,7 @@ AREAS = {
     "EKS": "Amazon EKS",
     "FAB": "Fabrics",
     "FLT": "Fleets",
+    "GRF": "Amazon Managed Grafana",
     "GRES": "Generic resources of Slurm",
     "HOM": "Home directories",
     "HYP": "Amazon SageMaker HyperPod",

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
+    from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthentication, GrafanaWorkspace
     from cdk_gpu_clusters.observability.panels import (
         DashboardFileSystem,
         DashboardFleet,
@@ -159,6 +160,8 @@ else:
         "IGpuFleet": "compute.fleet_access",
         "IHomeStore": "storage.home_store_base",
         "ILustreStore": "storage.lustre_store_base",
+        "GrafanaAuthentication": "observability.grafana_workspace",
+        "GrafanaWorkspace": "observability.grafana_workspace",
         "IMetricsWorkspace": "observability.workspace",
         "IPcsCluster": "orchestration.pcs.cluster_base",
         "InferenceFleet": "inference.inference_fleet",
@@ -291,6 +294,8 @@ __all__ = [
     "GpuFleet",
     "GpuFleetProps",
     "GpuLaunchTemplate",
+    "GrafanaAuthentication",
+    "GrafanaWorkspace",
     "GresMode",
     "HardwareProps",
     "HomeQuota",

@@ -242,7 +242,9 @@ class NodesStack(cdk.Stack):
         publish(self, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node")
         if self.planned.is_scraped:
             group = fleet.launch_template.security_groups[0].security_group_id
-            publish(self, "NodeGroupId", group, description="Security group that admits the collector of metrics")
+            publish(
+                self, "NodeSecurityGroupId", group, description="Security group that admits the collector of metrics"
+            )
 
 
 def node_image(image: ImageSpec | None) -> NodeImage | None:

@@ -133,7 +133,7 @@ class MonitoringStack(cdk.Stack):
     def _scraped(self, fleet: NodesStack, exporters: Sequence[Exporter]) -> ScrapedFleet:
         name = fleet.planned.name
         parent = Construct(self, f"Scraped-{name}")
-        group = ec2.SecurityGroup.from_security_group_id(parent, "Group", read(self, fleet, "NodeGroupId"))
+        group = ec2.SecurityGroup.from_security_group_id(parent, "Group", read(self, fleet, "NodeSecurityGroupId"))
         imported = GpuFleet.from_gpu_fleet_attributes(
             parent,
             "Fleet",

@@ -131,7 +131,7 @@ def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesiz
     assert jobs[1]["relabel_configs"][0]["replacement"] == "lab-fleet-reserved/Fleet"
     assert [
         (one["FromPort"], one["GroupId"]["Fn::GetStackOutput"]) for one in by_type["AWS::EC2::SecurityGroupIngress"]
-    ] == [(port, {"StackName": "lab-fleet-reserved", "OutputName": "NodeGroupId"}) for port in (9810, 9400)]
+    ] == [(port, {"StackName": "lab-fleet-reserved", "OutputName": "NodeSecurityGroupId"}) for port in (9810, 9400)]
     assert len(by_type["AWS::APS::Workspace"]) == len(by_type["AWS::APS::RuleGroupsNamespace"]) == 1
     schedules = [one["Targets"][0]["Input"] for one in by_type["AWS::Events::Rule"]]
     assert len(schedules) == 1
@@ -141,7 +141,7 @@ def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesiz
         for name in ("reserved", "split")
     }
     assert serves == {"reserved": True, "split": False}
-    assert "NodeGroupId" not in templates["lab-fleet-split"]["Outputs"]
+    assert "NodeSecurityGroupId" not in templates["lab-fleet-split"]["Outputs"]
 
 
 def test_a_brake_reads_the_names_of_its_groups_and_notifies_as_the_budget_does(synthesize: Synthesize) -> None:

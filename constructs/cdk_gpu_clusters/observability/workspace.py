@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # from AWS services").
 _LOGS_PREFIX = "/aws/vendedlogs/prometheus"
 # AWS managed policies AmazonPrometheusQueryAccess and AmazonPrometheusRemoteWriteAccess.
-_QUERY = ("aps:GetLabels", "aps:GetMetricMetadata", "aps:GetSeries", "aps:QueryMetrics")
+QUERY = ("aps:GetLabels", "aps:GetMetricMetadata", "aps:GetSeries", "aps:QueryMetrics")
 _REMOTE_WRITE = ("aps:RemoteWrite",)
 
 _OWN_KEY = AcceptedFinding(
@@ -57,7 +57,7 @@ class IMetricsWorkspace(ClusterConstruct):
         Args:
             grantee: A role, a user or a group.
         """
-        return self._grant(grantee, *_QUERY)
+        return self._grant(grantee, *QUERY)
 
     def grant_remote_write(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let someone send metrics by Prometheus' remote write, such as a Prometheus agent on nodes.

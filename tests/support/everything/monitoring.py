@@ -10,6 +10,8 @@ from cdk_gpu_clusters import (
     ClusterSize,
     Exporter,
     GpuFleet,
+    GrafanaAuthentication,
+    GrafanaWorkspace,
     MetricsScraper,
     MetricsWorkspace,
     NodeWatch,
@@ -31,6 +33,7 @@ def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> c
     )
     workspace = MetricsWorkspace(stack, "Metrics")
     workspace.add_rules("Rules")
+    GrafanaWorkspace(stack, "Grafana", authentication=[GrafanaAuthentication.IDENTITY_CENTER], metrics=[workspace])
     workspace.add_alert_topic(AlarmTopic(stack, "Operators", emails=["operators@example.org"]).topic)
     fleet = GpuFleet(
         stack,
