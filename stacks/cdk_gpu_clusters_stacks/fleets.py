@@ -38,7 +38,7 @@ from cdk_gpu_clusters_stacks.data import (
 )
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
 from cdk_gpu_clusters_stacks.references import publish
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec, read_script
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec, MuteSpec, read_script
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
@@ -224,6 +224,8 @@ class NodesStack(cdk.Stack):
             self._buckets.grant(self, nodes.role)
             grant_before(nodes.role, started_by())
         spec = self.planned.spec
+        if spec.alarms.mute is not None and nodes.alarms is not None:
+            _mute(nodes.alarms, spec.alarms.mute)
         if spec.alarms.tells and nodes.alarms is not None:
             from aws_cdk import aws_sns as sns  # takes long to load
 
@@ -245,6 +247,17 @@ class NodesStack(cdk.Stack):
             publish(
                 self, "NodeSecurityGroupId", group, description="Security group that admits the collector of metrics"
             )
+
+
+def _mute(alarms: NodeAlarms, mute: MuteSpec) -> None:
+    from aws_cdk import aws_cloudwatch as cloudwatch  # takes long to load
+
+    alarms.add_mute(
+        "Mute",
+        schedule=cloudwatch.ScheduleExpression.expression(f"cron({mute.cron})", cdk.TimeZone.of(mute.time_zone)),
+        duration=cdk.Duration.minutes(mute.minutes),
+        description="Maintenance, as the cluster file has it",
+    )
 
 
 def node_image(image: ImageSpec | None) -> NodeImage | None:

@@ -23,6 +23,7 @@ TOLD = {
     "AWS::AutoScaling::AutoScalingGroup",
     "AWS::AutoScaling::ScalingPolicy",
     "AWS::Budgets::Budget",
+    "AWS::CloudWatch::AlarmMuteRule",
     "AWS::CloudWatch::Dashboard",
     "AWS::EC2::CapacityReservation",
     "AWS::EC2::FlowLog",

@@ -770,6 +770,15 @@ _FLEET = (
         removed="alarms are no longer sent by mail",
     ),
     Row(
+        Resource.ALARM_MUTE,
+        "AWS::CloudWatch::AlarmMuteRule",
+        exists=_fleet(lambda side: _alarms(side).enabled and _alarms(side).mute is not None),
+        stays=True,
+        updated="alarms on nodes notify no one in other windows",
+        added="alarms on nodes notify no one in the windows",
+        removed="alarms on nodes notify at any time again",
+    ),
+    Row(
         Resource.LAUNCH_STOP,
         "AWS::StepFunctions::StateMachine",
         exists=_fleet(lambda side: side.stops_launches),

@@ -407,12 +407,12 @@ def check_alarms_of(fleet: PlannedFleet) -> list[Fault]:
         for finding in check_alarms(alarms.settings, ready_timeout_seconds=fleet.plan.ready_timeout_seconds):
             name = finding.path.rpartition(".")[2]
             faults += faults_at((*here, name), [replace(finding, fix=f"lower {name}{more}", path="")])
-    elif alarms.tells:
+    elif alarms.tells or alarms.mute is not None:
         finding = SILENT_ALARMS.finding(
-            cause="alarms that do not exist have no recipients",
-            got="enabled: false with topic_arn or emails",
+            cause="alarms that do not exist notify no one",
+            got="enabled: false with topic_arn, emails or mute",
             allowed="one of the two",
-            fix="remove enabled, or topic_arn and emails",
+            fix="remove enabled, or topic_arn, emails and mute",
         )
         faults += faults_at((*here, "enabled"), [finding])
     if alarms.topic_arn is not None and region is not None:

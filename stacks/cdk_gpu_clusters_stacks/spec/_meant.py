@@ -81,6 +81,7 @@ EXAMPLES = {
     "image": "{id: ami-0123456789abcdef0}",
     "watch": "{mode: dry-run}",
     "alarms": "{enabled: false}",
+    "mute": '{cron: "0 2 * * SUN", minutes: 240}',
     "server": "{image: vllm/vllm-openai:v0.11.0}",
     "secrets": "{HF_TOKEN: {arn: arn:aws:secretsmanager:us-east-1:111122223333:secret:hf}}",
     "registry_login": "{arn: arn:aws:secretsmanager:us-east-1:111122223333:secret:registry}",

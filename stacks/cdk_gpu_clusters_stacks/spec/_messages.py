@@ -322,6 +322,8 @@ PATTERNS = {
     _pattern_of(data.BucketName): ("the name of a bucket", "my-corpus", ""),
     _pattern_of(data.ExpressBucketName): ("the name of a directory bucket", "llama--use1-az4--x-s3", ""),
     _pattern_of(data.KeyPrefix): ("a folder of a bucket, without a slash at its ends", "runs/llama", ""),
+    _pattern_of(fleet.Cron): ("minute, hour, day of the month, month and day of the week", "0 2 * * SUN", ""),
+    _pattern_of(fleet.TimeZone): ("the name of a time zone", "Europe/Berlin", ""),
     _pattern_of(data.WeeklyTime): ("a day, hour and minute of the week", "7:03:30", ""),
     _pattern_of(fleet.TopicArn): (
         "the ARN of an SNS topic",

@@ -86,6 +86,7 @@ class Resource(Enum):
     MOUNT_RULES = auto()
     ALARMS = auto()
     ALARM_TOPIC = auto()
+    ALARM_MUTE = auto()
     LAUNCH_STOP = auto()
 
     LOAD_BALANCER = auto()

@@ -187,10 +187,30 @@ class WatchSpec(SpecModel):
 
 _USUAL_ALARMS = AlarmSettings()
 
+#: CloudWatch API reference, Schedule: five fields of a cron expression.
+Cron = Annotated[str, StringConstraints(pattern=r"^[0-9A-Z*,-]+( [0-9A-Z*,-]+){4}$", max_length=250)]
+#: The same: a name of the IANA time zone database.
+TimeZone = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$", max_length=50)]
 TopicArn = Annotated[
     str,
     StringConstraints(pattern=r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$"),
 ]
+
+
+class MuteSpec(SpecModel):
+    """A window that comes back, in which alarms on nodes notify no one. They still change their state."""
+
+    cron: Annotated[Cron, updates(Resource.ALARM_MUTE)] = Field(
+        description="When a window begins: minute, hour, day of the month, month and day of the week, with `*`, `-` "
+        "and `,`.",
+        examples=["0 2 * * SUN"],
+    )
+    minutes: Annotated[int, updates(Resource.ALARM_MUTE)] = Field(
+        ge=1, le=21_600, description="Length of a window, up to 15 days."
+    )
+    time_zone: Annotated[TimeZone, updates(Resource.ALARM_MUTE)] = Field(
+        default="UTC", description="Time zone of `cron`.", examples=["Europe/Berlin"]
+    )
 
 
 class AlarmsSpec(SpecModel):
@@ -241,6 +261,12 @@ class AlarmsSpec(SpecModel):
         default=(),
         description="E-mail addresses that all alarms tell, by a topic made here. Each confirms it by a link first.",
         examples=[["operators@example.org"]],
+    )
+
+    mute: Annotated[MuteSpec | None, makes(Resource.ALARM_MUTE)] = Field(
+        default=None,
+        description="A window of maintenance in which alarms on nodes notify no one; a launch loop is never muted. "
+        "Default: none.",
     )
 
     @property

@@ -77,6 +77,7 @@ MONITORED = (
     TRAINING + "monitoring:\n  dashboard: true\n  budget: { usd_per_month: 50000, emails: [finance@example.org] }\n"
 )
 SCRAPED = TRAINING + "monitoring:\n  metrics: { destination: workspace, exporters: [dcgm] }\n"
+_MUTE = "mute: { cron: '0 2 * * SUN', minutes: 240, time_zone: Europe/Berlin }"
 _MAILS, _TOPIC = "emails: [finance@example.org]", "topic_arn: 'arn:aws:sns:us-east-1:111122223333:costs'"
 
 SMALL = """\
@@ -547,6 +548,8 @@ EDITS: dict[str, tuple[str, str, str]] = {
         '    kubernetes_version: "1.34"\n',
         '    kubernetes_version: "1.34"\n    cni_from_node_role: true\n',
     ),
+    "mute of alarms": (BLOCK, _CHAT, f"{_CHAT}      alarms: {{ {_MUTE} }}\n"),
+    "another mute": (BLOCK.replace(_CHAT, f"{_CHAT}      alarms: {{ {_MUTE} }}\n"), "minutes: 240", "minutes: 60"),
     "monitoring": (TRAINING, "data:\n", "monitoring: { dashboard: true }\ndata:\n"),
     "no monitoring any more": (MONITORED, MONITORED.removeprefix(TRAINING), ""),
     "no dashboard any more": (MONITORED, "  dashboard: true\n", ""),

@@ -34,7 +34,14 @@ def test_alarms_can_be_off_and_idle_time_alone_too() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [f"topic_arn: '{TOPIC}'", "emails: [a@example.org, b@example.org]", "enabled: false", "idle_minutes: 5"],
+    [
+        f"topic_arn: '{TOPIC}'",
+        "emails: [a@example.org, b@example.org]",
+        "enabled: false",
+        "idle_minutes: 5",
+        "mute: {cron: '0 2 1,15 JAN-JUN *', minutes: 21600}",
+        "mute: {cron: '0 2 * * SUN', minutes: 1, time_zone: America/Argentina/Ushuaia}",
+    ],
 )
 @pytest.mark.parametrize("file", [TRAINING, INFERENCE], ids=["training", "inference"])
 def test_right_alarms_have_no_findings(tmp_path: Path, file: str, text: str) -> None:
@@ -59,6 +66,11 @@ def test_right_alarms_have_no_findings(tmp_path: Path, file: str, text: str) -> 
         ("enabled: false, emails: [a@b.org]", "7:65 GPU-SPEC-032"),
         ("unhealthy: true", "7:56 GPU-SPEC-005"),
         ("enabled: off", "7:65 GPU-SPEC-007"),
+        ("mute: {cron: '0 2 * *', minutes: 5}", "7:69 GPU-SPEC-008"),
+        ("mute: {cron: '0 2 * * 1-5/2', minutes: 5}", "7:69 GPU-SPEC-008"),
+        ("mute: {cron: '0 2 * * SUN', minutes: 0}", "7:93 GPU-SPEC-008"),
+        ("mute: {cron: '0 2 * * SUN', minutes: 5, time_zone: 'a b'}", "7:107 GPU-SPEC-008"),
+        ("enabled: false, mute: {cron: '0 2 * * SUN', minutes: 5}", "7:65 GPU-SPEC-032"),
     ],
 )
 def test_faults_are_named_where_they_stand(tmp_path: Path, text: str, expected: str) -> None:
