@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -133,13 +136,47 @@ def _watch(spec: ClusterSpec, profile: str | None, seconds: int) -> None:
     """Draw the state again and again until Ctrl-C; what is longer than the terminal is cut at its end."""
     from rich.live import Live
 
+    stops = _Interrupts()
+    before = signal.signal(signal.SIGINT, stops.take)
     try:
         with Live(console=terminal.console(), auto_refresh=False, vertical_overflow="ellipsis") as live:
             while True:
-                live.update(_styled(_text(_ask(spec, profile, shows_steps=False))), refresh=True)
+                with stops.deferred():
+                    found = _ask(spec, profile, shows_steps=False)
+                live.update(_styled(_text(found)), refresh=True)
                 time.sleep(seconds)
     except KeyboardInterrupt:
         return
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Interrupts:
+    """Ctrl-C, which waits for the answers of AWS: an interrupt may leave a lock of their threads held for ever.
+
+    The second Ctrl-C does not wait. Source: python/cpython#74174 and #148874, an interrupt between taking a lock and
+    the block that releases it.
+    """
+
+    def __init__(self) -> None:
+        self._is_deferred = self._has_come = False
+
+    def take(self, *_: object) -> None:
+        """Handle a signal."""
+        if self._has_come or not self._is_deferred:
+            raise KeyboardInterrupt
+        self._has_come = True
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Let the first one wait for the end of a block."""
+        self._is_deferred = True
+        try:
+            yield
+        finally:
+            self._is_deferred = False
+        if self._has_come:
+            raise KeyboardInterrupt
 
 
 def _write_page(found: Status, page: Path, *, force: bool) -> None:
