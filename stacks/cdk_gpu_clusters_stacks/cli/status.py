@@ -152,7 +152,7 @@ def _watch(spec: ClusterSpec, profile: str | None, seconds: int) -> None:
 
 
 class _Interrupts:
-    """Ctrl-C, which waits for the answers of AWS: an interrupt may leave a lock of their threads held for ever.
+    """Ctrl-C, which waits for the answers of AWS: an interrupt may leave a lock of their threads held without end.
 
     The second Ctrl-C does not wait. Source: python/cpython#74174 and #148874, an interrupt between taking a lock and
     the block that releases it.
