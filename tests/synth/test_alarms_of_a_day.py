@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.compute.alarms import node_alarms
+from cdk_gpu_clusters.compute.state_machine import undelivered_alarm
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from gpu_clusters_emulator.alarms import evaluated
 from simulated_day import FLEET, MINUTES, START, Metrics, simulated_day
@@ -62,13 +63,25 @@ def test_each_alarm_is_raised_and_clears(day: Metrics, name: str, expected: list
 
 
 def test_an_idle_alarm_clears_when_a_gpu_is_active_or_no_node_is_there(day: Metrics) -> None:
-    alarm = {**ALARMS["Idle"], "Threshold": 60 * 60}
+    alarm = ALARMS["Idle"]
     key = (alarm["Namespace"], alarm["MetricName"], tuple((one["Name"], one["Value"]) for one in alarm["Dimensions"]))
     for after, cleared in ({START // 60 + 22 * 60: [0.0, 7200.0]}, "22:00"), ({}, "22:14"):
         kept = {minute: values for minute, values in day.values[key].items() if minute < START // 60 + 22 * 60}
         assert list(changes(Metrics({key: {**kept, **after}}), alarm)) == [("21:04", "ALARM"), (cleared, "OK")]
 
 
-def test_the_alarms_are_all_of_these() -> None:
-    """What watches launches is raised and cleared with nodes in `tests/deploy/test_launch_loop.py`."""
+def test_an_alarm_on_events_that_wait_is_raised_and_clears() -> None:
+    """EventBridge could not deliver an event at 10:00; someone emptied the queue at 10:30. SQS sends a value a minute."""
+    (alarm,) = (one["Properties"] for one in undelivered_alarm().values())
+    dimensions = [{"Name": "QueueName", "Value": "undelivered"}]
+    key = (alarm["Namespace"], alarm["MetricName"], (("QueueName", "undelivered"),))
+    values = {START // 60 + minute: [float(600 <= minute < 630)] for minute in range(MINUTES)}
+    assert list(changes(Metrics({key: values}), {**alarm, "Dimensions": dimensions})) == [
+        ("10:00", "ALARM"),
+        ("10:34", "OK"),
+    ]
+
+
+def test_the_other_alarms_are_on_launches() -> None:
+    """`LaunchLoop` is raised and cleared with nodes in `tests/deploy/test_launch_loop.py`."""
     assert set(ALARMS) == {"UnhealthyNode", "Xid", "BootFailure", "Idle"}

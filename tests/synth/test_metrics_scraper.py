@@ -350,3 +350,16 @@ def test_a_zone_does_not_outlive_a_deployment_that_failed(site: Site) -> None:
     ((scraper, _),) = of_type(resources, KIND).items()
     (rule,) = of_type(resources, "AWS::Events::Rule").values()
     assert scraper in rule["DependsOn"]
+
+
+def test_a_key_of_the_app_lets_cloudwatch_logs_use_it(site: Site) -> None:
+    """Without the statement CloudWatch Logs refuses to make the log groups."""
+    key = kms.Key(site.stack, "Key")
+    workspace = MetricsWorkspace(site.stack, "Metrics", log_encryption_key=key)
+    fleets = [ScrapedFleet(name="trainers", fleet=imported_fleet(site))]
+    MetricsScraper(site.stack, "Scraper", vpc=site.vpc, fleets=fleets, workspace=workspace, log_encryption_key=key)
+    resources = site.resources()
+    statements = only(resources, "AWS::KMS::Key")["KeyPolicy"]["Statement"]
+    services = [one["Principal"].get("Service") for one in statements]
+    assert "logs." in str(services[-1])
+    assert {"KmsKeyId" in one["Properties"] for one in of_type(resources, "AWS::Logs::LogGroup").values()} == {True}

@@ -58,17 +58,41 @@ def node_log_group(
         encryption_key: Key of the events, which CloudWatch Logs then may use for log groups of this account and
             Region; None for CloudWatch's own.
     """
+    return own_log_group(scope, "Logs", retention=retention, encryption_key=encryption_key, without_key=PLAIN_LOGS)
+
+
+def own_log_group(
+    scope: Construct,
+    construct_id: str,
+    *,
+    name: str | None = None,
+    retention: logs.RetentionDays,
+    encryption_key: kms.IKey | None,
+    without_key: AcceptedFinding,
+) -> logs.LogGroup:
+    """Make a log group that goes with its stack, or its name could not be made again.
+
+    Args:
+        scope: Parent construct.
+        construct_id: Id in the scope.
+        name: Its name; CloudFormation makes one by default.
+        retention: How long events are kept.
+        encryption_key: Key of the events, which CloudWatch Logs then may use for log groups of this account and
+            Region; None for CloudWatch's own.
+        without_key: Why it may have no key of its own.
+    """
     if encryption_key is not None:
         encrypt_logs(scope, encryption_key)
     made = logs.LogGroup(
         scope,
-        "Logs",
+        construct_id,
+        log_group_name=name,
         retention=retention,
         encryption_key=encryption_key,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
     if encryption_key is None:
-        PLAIN_LOGS.at(made)
+        without_key.at(made)
     return made
 
 

@@ -1,7 +1,7 @@
 """Rows of a dashboard of Prometheus about what others than this library serve.
 
 Sources of the names:
-- DCGM exporter, etc/dcp-metrics-included.csv; units: DCGM user guide, "Profiling metrics".
+- DCGM exporter, etc/dcp-metrics-included.csv, whose help texts have the units.
 - Slurm 25.11, src/plugins/metrics/openmetrics/openmetrics.c.
 - vLLM, vllm/v1/metrics/loggers.py.
 - Ray documentation, "System metrics".

@@ -26,7 +26,7 @@ from typing import Any
 
 from cdk_gpu_clusters._template import Resources, allow
 from cdk_gpu_clusters.compute.reconcile import sdk_call
-from cdk_gpu_clusters.compute.state_machine import StateMachine
+from cdk_gpu_clusters.compute.state_machine import StateMachine, task_state, when
 
 #: With the seconds of `TTL_SECONDS` and of Prometheus' own refresh (30), less than the five minutes after which a node
 #: that does not answer raises `NodeSilent`: a node that ended is no longer a target then.
@@ -36,13 +36,6 @@ MACHINE = "Addresses/Machine"
 # Interfaces have up to 2 KB of text, and a task returns at most 256 KiB.
 _NODES_PER_CALL = 50
 _TIMEOUT_SECONDS = 120
-_RETRY = {
-    "ErrorEquals": ["States.ALL"],
-    "IntervalSeconds": 5,
-    "MaxAttempts": 3,
-    "BackoffRate": 2,
-    "JitterStrategy": "FULL",
-}
 _CARD = "($exists(Attachment.NetworkCardIndex) ? Attachment.NetworkCardIndex : 0)"
 
 
@@ -132,21 +125,21 @@ def definition(partition: str, *, asks_clusters: bool = False) -> dict[str, Any]
         "States": {
             **(_asking(partition) if asks_clusters else {}),
             "Look": {
-                **_task(look, "Describe"),
+                **task_state(look, next_state="Describe"),
                 "Assign": {"name": "{% $states.input.name %}", "nodes": f"{{% [{nodes}] %}}"},
             },
             "Describe": _describe(partition),
             "IsAny": _choice("$count($addresses) > 0", "Write", "Find"),
-            "Write": _task(_change(partition, "UPSERT", record), "Done"),
+            "Write": task_state(_change(partition, "UPSERT", record), next_state="Done"),
             # A record without values cannot be written.
             "Find": {
-                **_task(find, "IsThere"),
+                **task_state(find, next_state="IsThere"),
                 "Assign": {
                     "found": "{% [$states.result.ResourceRecordSets[Name = $name & '.' and Type = 'A']] %}",
                 },
             },
             "IsThere": _choice("$count($found) > 0", "Remove", "Done"),
-            "Remove": _task(_change(partition, "DELETE", "{% $found[0] %}"), "Done"),
+            "Remove": task_state(_change(partition, "DELETE", "{% $found[0] %}"), next_state="Done"),
             "Done": {"Type": "Succeed"},
         },
     }
@@ -162,7 +155,7 @@ def _asking(partition: str) -> dict[str, Any]:
     found = {"name": "{% $states.input.name %}", "addresses": f"{{% [{controller}] %}}"}
     return {
         "Which": _choice("$exists($states.input.cluster)", "Ask", "Look"),
-        "Ask": {**_task(ask, "IsAny"), "Assign": found},
+        "Ask": {**task_state(ask, next_state="IsAny"), "Assign": found},
     }
 
 
@@ -189,7 +182,7 @@ def _describe(partition: str) -> dict[str, Any]:
         "ItemProcessor": {
             "ProcessorConfig": {"Mode": "INLINE"},
             "StartAt": "DescribeSome",
-            "States": {"DescribeSome": {**_task(describe), "Output": f"{{% {addresses} %}}"}},
+            "States": {"DescribeSome": {**task_state(describe), "Output": f"{{% {addresses} %}}"}},
         },
         "Assign": {"addresses": "{% [$sort($reduce($states.result, $append, []))] %}"},
         "Next": "IsAny",
@@ -204,11 +197,5 @@ def _change(partition: str, action: str, record: Any) -> dict[str, Any]:
     }
 
 
-def _task(task: Mapping[str, Any], next_state: str | None = None) -> dict[str, Any]:
-    after = {"End": True} if next_state is None else {"Next": next_state}
-    return {"Type": "Task", **task, "Output": {}, "Retry": [_RETRY], **after}
-
-
 def _choice(condition: str, then: str, otherwise: str) -> dict[str, Any]:
-    rule = {"Condition": f"{{% {condition} %}}", "Next": then}
-    return {"Type": "Choice", "Choices": [rule], "Default": otherwise}
+    return {"Type": "Choice", "Choices": [when(condition, then)], "Default": otherwise}

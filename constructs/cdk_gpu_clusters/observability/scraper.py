@@ -31,7 +31,7 @@ from cdk_gpu_clusters._cdk import (
 from cdk_gpu_clusters._template import logical_id
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet
-from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS
+from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS, own_log_group
 from cdk_gpu_clusters.compute.state_machine import shared_resources
 from cdk_gpu_clusters.observability.node_addresses import Named, address_resources
 from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
@@ -179,8 +179,8 @@ class MetricsScraper(ClusterConstruct):
                 a minute.
             timeout_seconds: How long a scrape may take, at most the interval. 10 by default.
             log_retention: How long the log group keeps records. By default a month.
-            log_encryption_key: Key of the log group. Its policy must let CloudWatch Logs use it. By default the
-                service's own key.
+            log_encryption_key: Key of the log groups. A key of this app lets CloudWatch Logs use it; the policy of an
+                imported one must. By default the service's own key.
 
         Raises:
             ConfigError: GPU-SCR-001 to -008.
@@ -216,7 +216,14 @@ class MetricsScraper(ClusterConstruct):
             ec2.SecurityGroup(self, "Group", vpc=vpc, description="Managed collector of metrics")
         ]
         self._connections = ec2.Connections(security_groups=self._groups)
-        self.log_group: logs.LogGroup = self._own_log_group(log_retention, log_encryption_key)
+        self.log_group: logs.LogGroup = own_log_group(
+            self,
+            "Logs",
+            name=f"{_LOGS_PREFIX}/{cdk.Names.unique_resource_name(self, max_length=100, separator='-')}",
+            retention=log_retention,
+            encryption_key=log_encryption_key,
+            without_key=_OWN_KEY,
+        )
         self.cfn_scraper: aps.CfnScraper = self._scraper(subnets, workspace)
         # A zone with a record could not be deleted after a scraper that failed.
         for label in labels:
@@ -309,20 +316,6 @@ class MetricsScraper(ClusterConstruct):
             to_port=port,
             description=f"Managed collector scrapes {job}",
         )
-
-    def _own_log_group(self, retention: logs.RetentionDays, key: kms.IKey | None) -> logs.LogGroup:
-        name = cdk.Names.unique_resource_name(self, max_length=100, separator="-")
-        group = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"{_LOGS_PREFIX}/{name}",
-            retention=retention,
-            encryption_key=key,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
-        if key is None:
-            _OWN_KEY.at(group)
-        return group
 
     def _scraper(self, subnets: Sequence[ec2.ISubnet], workspace: IMetricsWorkspace | None) -> aps.CfnScraper:
         from aws_cdk import aws_aps as aps  # takes long to load

@@ -11,6 +11,7 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, region_of, report, resolved_or_none, stack_of
+from cdk_gpu_clusters.compute.node_records import own_log_group
 from cdk_gpu_clusters.observability.alert_manager import alert_manager_definition as definition_for
 from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules
 from cdk_gpu_clusters.rules.metrics_workspace import check_alert_manager, check_workspace, check_workspace_arn
@@ -144,8 +145,8 @@ class MetricsWorkspace(IMetricsWorkspace):
             alert_manager_definition: YAML of Alertmanager with receivers of Amazon SNS, as one text, instead of
                 `add_alert_topic`. By default alerts notify no one.
             log_retention: How long the log group keeps records. By default a month.
-            log_encryption_key: Key of the log group. Its policy must let CloudWatch Logs use it. By default the
-                service's own key.
+            log_encryption_key: Key of the log group. A key of this app lets CloudWatch Logs use it; the policy of an
+                imported one must. By default the service's own key.
             removal_policy: What happens to the workspace, and its metrics, without its stack. By default it is kept.
 
         Raises:
@@ -161,16 +162,14 @@ class MetricsWorkspace(IMetricsWorkspace):
         )
         report(self, findings)
         name = cdk.Names.unique_resource_name(self, max_length=100, separator="-")
-        self.log_group: logs.LogGroup = logs.LogGroup(
+        self.log_group: logs.LogGroup = own_log_group(
             self,
             "Logs",
-            log_group_name=f"{_LOGS_PREFIX}/{name}",
+            name=f"{_LOGS_PREFIX}/{name}",
             retention=log_retention,
             encryption_key=log_encryption_key,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
+            without_key=_OWN_KEY,
         )
-        if log_encryption_key is None:
-            _OWN_KEY.at(self.log_group)
         self.cfn_workspace: aps.CfnWorkspace = aps.CfnWorkspace(
             self,
             "Resource",

@@ -17,7 +17,7 @@ from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import id_of_group, ipv4_block_of, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
-from cdk_gpu_clusters.compute.node_records import encrypt_logs
+from cdk_gpu_clusters.compute.node_records import own_log_group
 from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
     MetadataMode,
@@ -101,20 +101,15 @@ def lustre_configuration(
 
 def log_group(scope: Construct, retention: logs.RetentionDays, encryption_key: kms.IKey | None = None) -> logs.LogGroup:
     """A log group with the name that FSx asks for. It goes with its stack, or the name could not be made again."""
-    if encryption_key is not None:
-        encrypt_logs(scope, encryption_key)
     name = cdk.Names.unique_resource_name(scope, separator="-", max_length=200)
-    group = logs.LogGroup(
+    return own_log_group(
         scope,
         "Log",
-        log_group_name=f"/aws/fsx/{name}",
+        name=f"/aws/fsx/{name}",
         retention=retention,
         encryption_key=encryption_key,
-        removal_policy=cdk.RemovalPolicy.DESTROY,
+        without_key=_NO_DATA,
     )
-    if encryption_key is None:
-        _NO_DATA.at(group)
-    return group
 
 
 def _log_group_arn(group: logs.ILogGroup) -> str:

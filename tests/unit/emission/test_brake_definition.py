@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import boto3
 import botocore.session
-import jsonata
 import pytest
-from moto import mock_aws
-from moto.stepfunctions.parser.asl.jsonata import jsonata as moto_jsonata
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
 from cdk_gpu_clusters.observability.brake import PERIOD_MINUTES, brake_definition
@@ -67,22 +63,6 @@ def test_every_call_is_one_of_its_service() -> None:
             taken = model.operation_model(operation[0].upper() + operation[1:]).input_shape
             assert taken is not None
             assert set(state["Arguments"]) <= set(taken.members)
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An account of moto, to which an interpreter of JSONata and times as text are given; it has neither."""
-
-    def evaluate(expression: str) -> Any:
-        return json.loads(json.dumps(jsonata.Jsonata(expression).evaluate({})))
-
-    monkeypatch.setattr(moto_jsonata, "_eval_jsonata", evaluate)
-    monkeypatch.setattr(moto_jsonata, "to_json_str", partial(json.dumps, default=str))
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
-        yield
 
 
 def spend(amount: str, *, limit: str = "1000") -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import boto3
-import jsonata
 import pytest
-from moto import mock_aws
-from moto.stepfunctions.parser.asl.jsonata import jsonata as moto_jsonata
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
 from cdk_gpu_clusters.compute.reconcile import BlockGroup, Reconcile, auto_scaling_calls, reconcile_alarms
@@ -112,22 +108,6 @@ def test_the_largest_handover_fits_into_a_run_too() -> None:
     of_one = sum(2 * 3 + one["Retry"][0]["IntervalSeconds"] for one in tasks)
     assert all(one["Retry"][0]["MaxAttempts"] == 1 for one in tasks)
     assert -(-64 // each["MaxConcurrency"]) * of_one + 35 < definition["TimeoutSeconds"]
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An account of moto, to which an interpreter of JSONata and times as text are given; it has neither."""
-
-    def evaluate(expression: str) -> Any:
-        return json.loads(json.dumps(jsonata.Jsonata(expression).evaluate({})))
-
-    monkeypatch.setattr(moto_jsonata, "_eval_jsonata", evaluate)
-    monkeypatch.setattr(moto_jsonata, "to_json_str", partial(json.dumps, default=str))
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
-        yield
 
 
 def group(desired: int, tags: Mapping[str, str] | None = None, *, least: int = 0) -> Any:

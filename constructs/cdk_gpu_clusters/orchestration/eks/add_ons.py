@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -14,7 +13,7 @@ from constructs import Construct, IDependable
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue.kubernetes import EksAddOn, add_on
-from cdk_gpu_clusters.compute.node_records import encrypt_logs
+from cdk_gpu_clusters.compute.node_records import own_log_group
 from cdk_gpu_clusters.rules.eks_cluster import CONTAINER_INSIGHTS, add_on_configuration
 
 if TYPE_CHECKING:
@@ -175,10 +174,16 @@ class ContainerInsights(Construct):
         super().__init__(scope, construct_id)
         kinds = ("performance", *(_CONTAINER_LOGS if container_logs else ()))
         self.log_groups: Mapping[str, logs.LogGroup] = {
-            kind: _log_group(self, cluster, kind, log_retention, log_encryption_key) for kind in kinds
+            kind: own_log_group(
+                self,
+                kind.capitalize(),
+                name=f"/aws/containerinsights/{cluster.cluster_name}/{kind}",
+                retention=log_retention,
+                encryption_key=log_encryption_key,
+                without_key=_PLAIN_LOGS,
+            )
+            for kind in kinds
         }
-        if log_encryption_key is not None:
-            encrypt_logs(self, log_encryption_key)
         row = add_on(CONTAINER_INSIGHTS)
         assert row.service_account is not None  # noqa: S101 - the catalogue names it
         self.role: iam.Role = add_on_role(self, cluster, row)
@@ -200,23 +205,3 @@ class ContainerInsights(Construct):
 
 # Log groups of Fluent Bit, by the last part of their names.
 _CONTAINER_LOGS = ("application", "dataplane", "host")
-
-
-def _log_group(
-    scope: Construct,
-    cluster: IEksGpuCluster,
-    kind: str,
-    retention: logs.RetentionDays,
-    encryption_key: kms.IKey | None,
-) -> logs.LogGroup:
-    made = logs.LogGroup(
-        scope,
-        kind.capitalize(),
-        log_group_name=f"/aws/containerinsights/{cluster.cluster_name}/{kind}",
-        retention=retention,
-        encryption_key=encryption_key,
-        removal_policy=cdk.RemovalPolicy.DESTROY,
-    )
-    if encryption_key is None:
-        _PLAIN_LOGS.at(made)
-    return made

@@ -23,7 +23,7 @@ from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, ami_type
 from cdk_gpu_clusters.compute.fleet_network import select_subnets, zones_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
-from cdk_gpu_clusters.compute.node_records import encrypt_logs
+from cdk_gpu_clusters.compute.node_records import own_log_group
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.orchestration.eks.add_ons import ClusterAddOns
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksIdentity, IEksGpuCluster
@@ -415,19 +415,14 @@ def _log_group(
 
     Source: Amazon EKS user guide, "Send control plane logs to CloudWatch Logs": `/aws/eks/<cluster>/cluster`.
     """
-    made = logs.LogGroup(
+    return own_log_group(
         scope,
         "Logs",
-        log_group_name=f"/aws/eks/{cluster_name}/cluster",
+        name=f"/aws/eks/{cluster_name}/cluster",
         retention=retention,
         encryption_key=encryption_key,
-        removal_policy=cdk.RemovalPolicy.DESTROY,
+        without_key=_CONTROL_PLANE_LOGS,
     )
-    if encryption_key is None:
-        _CONTROL_PLANE_LOGS.at(made)
-    else:
-        encrypt_logs(scope, encryption_key)
-    return made
 
 
 # The small nodes without accelerators that hold a cluster's own pods.

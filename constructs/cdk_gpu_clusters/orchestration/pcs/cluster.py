@@ -20,7 +20,7 @@ from cdk_gpu_clusters._cdk import id_of_group, report, resolved_or_none, stack_o
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION, version_of_slurm
 from cdk_gpu_clusters.compute.fleet_network import id_of
-from cdk_gpu_clusters.compute.node_records import encrypt_logs
+from cdk_gpu_clusters.compute.node_records import own_log_group
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.slurm_settings import CGROUP_SETTINGS, CLUSTER_SETTINGS, cluster_settings
@@ -377,18 +377,8 @@ def _deliver(
 
     Source: CloudWatch Logs user guide, "Enable logging from AWS services".
     """
-    if key is not None:
-        encrypt_logs(scope, key)
-    group = logs.LogGroup(
-        scope,
-        "Logs",
-        log_group_name=f"/aws/vendedlogs/pcs/{cluster_name}",
-        retention=retention,
-        encryption_key=key,
-        removal_policy=cdk.RemovalPolicy.DESTROY,
-    )
-    if key is None:
-        _LOGS.at(group)
+    name = f"/aws/vendedlogs/pcs/{cluster_name}"
+    group = own_log_group(scope, "Logs", name=name, retention=retention, encryption_key=key, without_key=_LOGS)
     prefix = cdk.Names.unique_resource_name(scope, max_length=40, separator="-")
     parent = Construct(scope, "LogDelivery")
     destination = logs.CfnDeliveryDestination(
