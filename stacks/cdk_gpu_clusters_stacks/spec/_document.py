@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
@@ -191,7 +192,10 @@ def parse(text: str) -> Document:
         document.faults.append(_too_deep(_place_in(text, deep.end() - 1)))
         return document
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        with warnings.catch_warnings():
+            # YAML 1.2.2, section 3.2.2.2: anchors need not be unique; an alias means the one before it.
+            warnings.simplefilter("ignore", ReusedAnchorWarning)
+            root = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as fault:
         document.faults += _syntax_faults(fault, text)
         return document

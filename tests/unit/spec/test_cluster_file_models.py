@@ -246,6 +246,18 @@ def test_anchors_and_merge_keys_share_settings(tmp_path: Path) -> None:
     assert fleets["b"] == fleets["a"].model_copy(update={"nodes": 3})
 
 
+def test_an_anchor_that_is_defined_again_means_the_one_before_its_alias(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        HEAD + "training:\n  fleets:\n"
+        "    a: &base { instance_type: g6.xlarge, nodes: 1 }\n"
+        "    b: &base { instance_type: g6.2xlarge, nodes: 2 }\n"
+        "    c: *base\n"
+    )
+    fleets = load_cluster(file).training.fleets
+    assert fleets["c"] == fleets["b"] != fleets["a"]
+
+
 def test_a_merged_fault_stands_where_it_is_written(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
