@@ -23,10 +23,10 @@ class NodeExporters:
     """Exporters for Prometheus that a node on plain EC2 or AWS PCS installs and starts after its boot checks.
 
     An exporter that the image has is started as it is there. Others come from the package repositories of the image:
-    NVIDIA's `datacenter-gpu-manager-exporter` in the version that NVIDIA pairs with the node's DCGM, and
-    `prometheus-node-exporter` of Ubuntu. Amazon Linux has no package of the node exporter. A node without its exporters
-    takes work, and records the reason in its log stream. No security group admits clients by itself: a `MetricsScraper`
-    is admitted to what it scrapes.
+    NVIDIA's `datacenter-gpu-manager-exporter` in the version that NVIDIA pairs with the node's DCGM, and the node
+    exporter of Ubuntu or of the supplementary packages of Amazon Linux (SPAL). A node without its exporters takes work,
+    and records the reason in its log stream. No security group admits clients by itself: a `MetricsScraper` is admitted
+    to what it scrapes.
 
     Attributes:
         dcgm: NVIDIA's DCGM exporter at port 9400, with the counters of `exporter_rows`.

@@ -51,7 +51,7 @@ class Machine:
         installs = (
             'for one in "$@"; do\n  [[ $one == [-iu]* ]] && continue\n'
             f'  grep -qxF -- "$one" {fake}/offered || {{ echo "Unable to locate $one"; exit 100; }}\n'
-            f"  case $one in *-exporter*) name=${{one%%[=]*}}; name=${{name/datacenter-gpu-manager-exporter*/nvidia-dcgm-exporter}}; "
+            f"  case $one in *-exporter*) name=${{one%%[=]*}}; name=${{name/datacenter-gpu-manager-exporter*/nvidia-dcgm-exporter}}; name=${{name/golang-github-prometheus-/}}; "
             f'echo "$name" >>{fake}/units ;; esac\ndone\n'
         )
         for manager in ("apt-get", "dnf"):
@@ -118,6 +118,7 @@ def test_the_exporter_is_the_one_that_nvidia_pairs_with_the_dcgm_of_the_image(ma
     ]
     assert "DynamicUser=yes" in machine.drop_in("nvidia-dcgm-exporter")
     assert "Wants=nvidia-dcgm-exporter.service" in machine.drop_in("nvidia-dcgm")
+    assert "systemctl enable nvidia-dcgm" in (machine.root / "fake/calls").read_text().splitlines()
 
 
 def test_an_image_without_dcgm_gets_the_newest_pair_with_the_epochs_of_apt(machine: Machine) -> None:
@@ -163,12 +164,20 @@ def test_ubuntu_has_a_package_of_the_node_exporter(machine: Machine) -> None:
     assert "--no-collector.infiniband" in machine.drop_in("prometheus-node-exporter")
 
 
-def test_amazon_linux_has_none_and_the_other_exporter_runs_nevertheless(machine: Machine) -> None:
+def test_amazon_linux_has_it_among_its_supplementary_packages(machine: Machine) -> None:
+    machine.has("offered", "spal-release", "golang-github-prometheus-node-exporter")
+    assert machine.runs(NODE) == ("ok", "node at port 9100")
+    option = "--setopt=install_weak_deps=False"
+    assert machine.installed == [f"{option} spal-release", f"{option} golang-github-prometheus-node-exporter"]
+    assert machine.drop_in("prometheus-node-exporter") == ""
+
+
+def test_one_exporter_that_is_missing_does_not_keep_the_other(machine: Machine) -> None:
     machine.has("units", "nvidia-dcgm-exporter")
     state, reason = machine.runs(BOTH)
     assert state == "failed"
     assert reason == (
-        "node: not in the image, and amzn 2023 has no package of it: bake node_exporter.service into it; "
+        "node: not in the image, and not installed: Unable to locate spal-release: bake the node exporter into it; "
         "works: dcgm at port 9400"
     )
     assert "gpu-exporters: node: not in the image" in (machine.root / "dev/console").read_text()

@@ -127,33 +127,47 @@ start_dcgm() {
   fi
   place dcgm-exporter.conf nvidia-dcgm-exporter
   place dcgm-engine.conf nvidia-dcgm
+  # A reset of GPUs stops the services that hold them if they are enabled, and starts them again.
+  if ! run 60 systemctl enable nvidia-dcgm; then
+    REASON="nvidia-dcgm: $(words)"
+    return 1
+  fi
   begin nvidia-dcgm-exporter 9400
 }
 
+# node_unit: into NODE, the unit of the node exporter under one of its names in Debian, Fedora and Prometheus' own example.
+node_unit() {
+  for NODE in prometheus-node-exporter node-exporter node_exporter; do
+    if has_unit "$NODE"; then return; fi
+  done
+  return 1
+}
+
+# install_node: Amazon Linux has it among its supplementary packages (amazonlinux/amazon-linux-2023 issue 462).
 install_node() {
-  refresh && install prometheus-node-exporter
+  case $(system) in
+  ubuntu*) refresh && install prometheus-node-exporter ;;
+  *) install spal-release && install golang-github-prometheus-node-exporter ;;
+  esac
 }
 
 # shellcheck disable=SC2329 # started by its name
 start_node() {
-  local unit
-  for unit in prometheus-node-exporter node_exporter; do
-    if has_unit "$unit"; then
-      begin "$unit" 9100
-      return
-    fi
-  done
-  if [[ $(system) != ubuntu* ]]; then
-    REASON="not in the image, and $(system) has no package of it: bake node_exporter.service into it"
-    return 1
+  if node_unit; then
+    begin "$NODE" 9100
+    return
   fi
   # Before the package starts it.
-  place node-exporter.conf prometheus-node-exporter
+  if [[ $(system) == ubuntu* ]]; then place node-exporter.conf prometheus-node-exporter; fi
   if ! with_patience install_node; then
-    REASON="not in the image, and not installed: $(words): bake prometheus-node-exporter into it"
+    REASON="not in the image, and not installed: $(words): bake the node exporter into it"
     return 1
   fi
-  begin prometheus-node-exporter 9100
+  if ! node_unit; then
+    REASON="its package has no unit of a known name: bake the node exporter into the image"
+    return 1
+  fi
+  begin "$NODE" 9100
 }
 
 FAULTS='' DONE=''
