@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import NetworkEgress
     from cdk_gpu_clusters.network.endpoint_access import EndpointAccess
+    from cdk_gpu_clusters.node.exporters import NodeExporters
     from cdk_gpu_clusters.node.kubernetes_node import EksCluster, NodeConfig, kubectl_part, node_health_rights
     from cdk_gpu_clusters.node.lifecycle_scripts import ExecutionPolicy, LifecycleScript, LifecycleStage, OnError
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
@@ -189,6 +190,7 @@ else:
         "NetworkFeature": "rules.endpoints",
         "NodeAlarms": "compute.alarms",
         "NodeConfig": "node.kubernetes_node",
+        "NodeExporters": "node.exporters",
         "NodeFile": "node.software",
         "NodeImage": "compute.node_image",
         "NodeProps": "compute.fleet_props",
@@ -332,6 +334,7 @@ __all__ = [
     "NetworkFeature",
     "NodeAlarms",
     "NodeConfig",
+    "NodeExporters",
     "NodeFile",
     "NodeImage",
     "NodeProps",

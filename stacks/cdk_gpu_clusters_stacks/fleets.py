@@ -21,6 +21,7 @@ from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import grant_before
 from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters.node.exporters import NodeExporters
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
@@ -85,6 +86,7 @@ class NodeOptions(TypedDict):
     mounts: Mapping[str, Reached]
     read_only_mounts: Sequence[str]
     watch: NodeWatch
+    exporters: NodeExporters | None
     alarms: AlarmSettings | None
     evidence_bucket: s3.IBucket | None
     not_secret: Sequence[str]
@@ -172,6 +174,7 @@ class NodesStack(cdk.Stack):
             mounts=self._mounts,
             read_only_mounts=spec.read_only_mounts,
             watch=self.planned.watch,
+            exporters=self.planned.exporters,
             alarms=spec.alarms.settings,
             evidence_bucket=None if evidence is None else s3.Bucket.from_bucket_name(self, "Evidence", evidence),
             not_secret=spec.not_secret,

@@ -39,6 +39,12 @@ def prometheus() -> str:
 
 
 @pytest.fixture(scope="session")
+def node_exporter() -> str:
+    """Path of the node exporter."""
+    return str(_programs("prometheus-node-exporter") / "prometheus-node-exporter")
+
+
+@pytest.fixture(scope="session")
 def amtool() -> str:
     """Path of Alertmanager's own checker."""
     return str(_programs("prometheus-alertmanager") / "amtool")

@@ -116,7 +116,8 @@ def test_without_the_section_there_is_no_stack(synthesize: Synthesize) -> None:
 def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesize) -> None:
     """Its two sides agree: what the nodes serve, whom they admit, what the collector reads, and what is in the record."""
     text = CLUSTER.replace("nodes: 1,", 'nodes: 1, watch: { mode: "off" },')
-    templates = synthesize(f"{text}monitoring: {{ metrics: {{ destination: workspace, exporters: [dcgm] }} }}\n")
+    keys = "destination: workspace, exporters: [dcgm], install_exporters: true"
+    templates = synthesize(f"{text}monitoring: {{ metrics: {{ {keys} }} }}\n")
     monitoring = templates["lab-monitoring"]
     by_type: dict[str, list[dict[str, Any]]] = {}
     for one in monitoring["Resources"].values():
@@ -141,6 +142,8 @@ def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesiz
         for name in ("reserved", "split")
     }
     assert serves == {"reserved": True, "split": False}
+    assert "GPU_EXPORTERS=dcgm" in user_data(templates["lab-fleet-reserved"]["Resources"])
+    assert "GPU_EXPORTERS" not in user_data(templates["lab-fleet-split"]["Resources"])
     assert "NodeSecurityGroupId" not in templates["lab-fleet-split"]["Outputs"]
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # each takes long to load
     from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
     from cdk_gpu_clusters.compute.node_image import NodeImage
     from cdk_gpu_clusters.compute.root_volume import RootVolume
+    from cdk_gpu_clusters.node.exporters import NodeExporters
     from cdk_gpu_clusters.node.kubernetes_node import NodeConfig
     from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
     from cdk_gpu_clusters.node.software import NodeFile
@@ -54,6 +55,7 @@ class NodeSoftwareProps(TypedDict, total=False):
             and user data.
         node_files: Static files for the nodes, written before any other service starts unless `early=False`.
         watch: How the nodes are watched; every 10 seconds if left out, and a host that is faulty is replaced.
+        exporters: Exporters for Prometheus that the nodes install and start; none if left out. Not on Amazon EKS.
         evidence_bucket: Gets a bundle of logs and tool output of each node that fails, before the node goes. The
             bundle stays on the node if left out.
         evidence_prefix: Prefix of the keys of the evidence; the path of the construct follows. `node-evidence` if left
@@ -74,6 +76,7 @@ class NodeSoftwareProps(TypedDict, total=False):
     not_secret: Sequence[str]
     node_files: Sequence[NodeFile]
     watch: NodeWatch | None
+    exporters: NodeExporters | None
     evidence_bucket: s3.IBucket | None
     evidence_prefix: str
     ready_timeout: cdk.Duration | None

@@ -156,6 +156,7 @@ def node_request(
         mounts=node_mounts(options.get("mounts") or {}, options.get("read_only_mounts", ())),
         scratch=options.get("scratch", True),
         watch=options.get("watch") or NodeWatch(),
+        exporters=options.get("exporters"),
         log_group_name=log_group_name,
         evidence_uri=evidence_uri,
         node_config=node_config,

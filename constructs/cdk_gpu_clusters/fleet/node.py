@@ -9,6 +9,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.lustre import lustre_fact
 from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.node.exporters import NodeExporters
 from cdk_gpu_clusters.node.kubernetes_node import NodeConfig, node_config_text, over_eks
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.settings import (
@@ -40,6 +41,7 @@ class NodeRequest:
         mounts: File systems, with EFA where they have it.
         scratch: Whether local disks, if the type has some, become one file system.
         watch: How the node is watched.
+        exporters: Exporters that it installs and starts; None for none.
         log_group_name: Log group of the node's events.
         evidence_uri: Where the node leaves evidence; None for nowhere.
         node_config: How an EKS node is set up; None on others.
@@ -56,6 +58,7 @@ class NodeRequest:
     mounts: tuple[Mount, ...] = ()
     scratch: bool = True
     watch: NodeWatch = field(default_factory=NodeWatch)
+    exporters: NodeExporters | None = None
     log_group_name: str | None = None
     evidence_uri: str | None = None
     node_config: NodeConfig | None = None
@@ -101,6 +104,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         inspection_seconds=node.inspection_seconds,
         replacements_per_hour=_REPLACEMENTS_PER_HOUR if profile.has_node_group else 0,
         watch=node.watch,
+        exporters=node.exporters,
         runs_jobs=plan.runs_jobs,
         metadata_users=() if "*" in node.metadata_users else ("root", *node.metadata_users),
         directory=node.directory,

@@ -14,6 +14,7 @@ from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
 from cdk_gpu_clusters.catalogue.nccl import nccl_variables
 from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.node.exporters import NodeExporters, check_exporters
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.software import NodeFile, check_files
 from cdk_gpu_clusters.node.storage import LustreEfa, Mount, ScratchSettings, check_storage
@@ -294,6 +295,7 @@ class NodeSettings:
         scratch: Its local disks as one file system, also in SCRATCH_DIR of every login session; None: unused.
         checkpoint_environment: Where jobs keep checkpoints, from `checkpoint_environment`, for every login session.
         watch: How the node is watched, and how its end is prepared.
+        exporters: Exporters for Prometheus that the node installs and starts; None: none.
         watch_drain: Whether the node watches for termination and Spot notices.
         runs_jobs: Whether users start jobs on it by the log group.
         directory: LDAP directory of the node's users, with its password in Secrets Manager; None: none.
@@ -333,6 +335,7 @@ class NodeSettings:
     scratch: ScratchSettings | None = None
     checkpoint_environment: Mapping[str, str] = field(default_factory=dict)
     watch: NodeWatch = field(default_factory=NodeWatch)
+    exporters: NodeExporters | None = None
     watch_drain: bool = True
     runs_jobs: bool = False
     directory: UserDirectory | None = None
@@ -377,6 +380,7 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
         *_check_parts(settings),
         *check_files(settings.files),
         *check_watch(settings.watch),
+        *_check_exporters(settings),
         *([] if settings.directory is None else check_directory(settings.directory)),
         *check_storage(
             settings.mounts,
@@ -384,6 +388,18 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
             checkpoint_directory=settings.checkpoint_environment.get("CHECKPOINT_DIR"),
         ),
     ]
+
+
+def _check_exporters(settings: NodeSettings) -> list[Finding]:
+    if settings.exporters is None:
+        return []
+    watch = settings.watch
+    return check_exporters(
+        settings.exporters,
+        accelerator=settings.accelerator_kind,
+        orchestrator=settings.orchestrator,
+        ports={"watch.health_port": watch.health_port, "watch.metrics_port": watch.metrics_port},
+    )
 
 
 def _check_text(value: str, *, what: str, path: str) -> list[Finding]:

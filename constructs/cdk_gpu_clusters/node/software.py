@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from cdk_gpu_clusters.catalogue.dcgm import node_dcgm_exporters
 from cdk_gpu_clusters.catalogue.nccl import node_all_reduce
 from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.errors import Finding, define_rule
@@ -22,6 +23,7 @@ GPUNODE_FOLDER = "/usr/local/lib/gpu-cluster/gpunode"
 
 _PROGRAMS, _COMMANDS = "/usr/local/libexec/gpu-cluster", "/usr/local/bin"
 _UNITS = "/etc/systemd/system"
+_EXPORTERS = "/usr/local/lib/gpu-cluster/exporters"
 
 #: Path and mode of the files that must exist before any other service starts: limits, and what fetches the rest.
 EARLY_FILES: Mapping[str, tuple[str, int]] = {
@@ -55,6 +57,7 @@ LATE_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/mount-nfs.sh": (f"{_PROGRAMS}/mount-nfs", 0o755),
     "scripts/scratch-raid.sh": (f"{_PROGRAMS}/scratch-raid", 0o755),
     "scripts/limit-metadata.sh": (f"{_PROGRAMS}/limit-metadata", 0o755),
+    "scripts/install-exporters.sh": (f"{_PROGRAMS}/install-exporters", 0o755),
     "files/gpu-lustre.service": (f"{_UNITS}/gpu-lustre.service", 0o644),
     "files/gpu-nfs.service": (f"{_UNITS}/gpu-nfs.service", 0o644),
     "files/gpu-metadata.service": (f"{_UNITS}/gpu-metadata.service", 0o644),
@@ -64,6 +67,11 @@ LATE_FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-node-watch.service": (f"{_UNITS}/gpu-node-watch.service", 0o644),
     "files/gpu-node-ship.service": (f"{_UNITS}/gpu-node-ship.service", 0o644),
     "files/gpu-node-ship.timer": (f"{_UNITS}/gpu-node-ship.timer", 0o644),
+    "files/gpu-exporters.service": (f"{_UNITS}/gpu-exporters.service", 0o644),
+    "files/dcgm-exporter.conf": (f"{_EXPORTERS}/dcgm-exporter.conf", 0o644),
+    "files/dcgm-engine.conf": (f"{_EXPORTERS}/dcgm-engine.conf", 0o644),
+    "files/dcgm-counters.csv": (f"{_EXPORTERS}/dcgm-counters.csv", 0o644),
+    "files/node-exporter.conf": (f"{_EXPORTERS}/node-exporter.conf", 0o644),
     "files/gpu-node-jobs.service": (f"{_UNITS}/gpu-node-jobs.service", 0o644),
     "files/gpu-job@.service": (f"{_UNITS}/gpu-job@.service", 0o644),
     "files/gpu-job-user.conf": ("/etc/sysusers.d/gpu-job.conf", 0o644),
@@ -182,7 +190,8 @@ def late_files() -> tuple[NodeFile, ...]:
     own = (
         NodeFile(path=path, text=read_file(name), mode=mode, early=False) for name, (path, mode) in LATE_FILES.items()
     )
-    return (*gpunode_files(), *own)
+    versions = NodeFile(path=f"{_EXPORTERS}/dcgm-versions", text=node_dcgm_exporters(), early=False)
+    return (*gpunode_files(), versions, *own)
 
 
 @cache

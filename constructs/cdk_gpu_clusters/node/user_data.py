@@ -50,6 +50,7 @@ _BOUNDARY = "gpu-cluster-node"
 _MERGE = "list(append)+dict(no_replace,recurse_list)+str()"
 
 _SOFTWARE, _BOOT, _DRAIN, _JOBS = "gpu-software", "gpu-node-boot", "gpu-node-drain", "gpu-node-jobs"
+_EXPORTERS = "gpu-exporters"
 #: What runs on every node.
 _UNITS = (_BOOT, _DRAIN, "gpu-node-watch", "gpu-node-ship.timer")
 #: A boothook runs at every boot; this marks the first. cloud-init keeps the folder for each instance.
@@ -231,6 +232,7 @@ def start_script(settings: NodeSettings) -> str:
     early += ["gpu-lustre"] if _count(settings, LustreMount) else []
     units = [unit for unit in _UNITS if unit != _DRAIN or settings.watch_drain]
     units += [_JOBS] if settings.runs_jobs else []
+    units += [_EXPORTERS] if settings.exporters is not None else []
     lines = [
         "#!/bin/sh",
         # Everything below needs it. It reports its own failure, and must not try again.
@@ -275,6 +277,8 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         **({"GPU_IMEX": 1} if _has_imex(settings) else {}),
     }
     values |= settings.watch.environment()
+    if settings.exporters is not None:
+        values |= settings.exporters.environment()
     if settings.gpu_facts is not None:
         values |= settings.gpu_facts.environment()
     if settings.mig is not None:

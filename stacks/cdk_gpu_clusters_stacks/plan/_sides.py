@@ -270,6 +270,7 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     values["pcs.node_settings"] = side.view.slurm_node_settings
     values["pcs.users"] = _users(cluster)
     values["monitoring.metrics"] = side.view.is_scraped
+    values["monitoring.metrics.exporters"] = values["monitoring.metrics.install_exporters"] = side.view.exporters
     values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
     values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)
     if side.view.spec.update == "never":  # the group stays on its version

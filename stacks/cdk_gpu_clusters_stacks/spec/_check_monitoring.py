@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.profile import GroupKind
+from cdk_gpu_clusters.node.exporters import EXPORTERS
 from cdk_gpu_clusters.rules.budget import (
     BRAKE_FLEETS,
     check_brake,
@@ -42,7 +43,7 @@ def check_monitoring(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[F
     if parts.monitoring is None:
         return []
     metrics, budget = parts.monitoring.metrics, parts.monitoring.budget
-    faults = [] if metrics is None else _check_metrics(metrics, parts, fleets)
+    faults = [] if metrics is None else [*_check_metrics(metrics, parts, fleets), *_check_installed(metrics, fleets)]
     if budget is not None:
         faults += _check_budget_section(budget, parts, fleets)
     return faults
@@ -96,6 +97,21 @@ def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[Plan
         findings += _check_subnets(parts)
     faults = faults_at(_METRICS, [replace(one, path="") for one in findings])
     return faults + _check_retention(metrics, parts.region)
+
+
+def _check_installed(metrics: MetricsSpec, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find exporters that no node would install."""
+    if not metrics.install_exporters or (metrics.exporters and any(one.exporters for one in fleets)):
+        return []
+    finding = EXPORTERS.finding(
+        cause="no node would install an exporter"
+        if metrics.exporters
+        else "exporters names none, and so there is nothing to install",
+        got=f"exporters: [{', '.join(metrics.exporters)}]",
+        allowed="a fleet that is scraped, with GPUs for dcgm" if metrics.exporters else "dcgm, node",
+        fix="remove install_exporters" if metrics.exporters else "add exporters: [dcgm, node]",
+    )
+    return faults_at((*_METRICS, "install_exporters"), [finding])
 
 
 def _check_controller(parts: SpecParts) -> list[Finding]:

@@ -68,11 +68,25 @@ class MetricsSpec(SpecModel):
     retention_days: Annotated[int | None, updates(Resource.METRICS_WORKSPACE)] = Field(
         default=None, description="How many days a workspace keeps metrics, 1 to 1,095. Default: 150, as AWS has it."
     )
-    exporters: Annotated[tuple[Literal["dcgm", "node"], ...], AsTuple, updates(Resource.SCRAPER)] = Field(
+    exporters: Annotated[
+        tuple[Literal["dcgm", "node"], ...],
+        AsTuple,
+        updates(Resource.SCRAPER, Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE),
+    ] = Field(
         default=(),
-        description="What the images of the nodes serve besides the metrics of their watchdog at port 9810: `dcgm`, "
+        description="What the nodes serve besides the metrics of their watchdog at port 9810: `dcgm`, "
         "NVIDIA's DCGM exporter at port 9400, and `node`, the node exporter at port 9100.",
     )
+    install_exporters: Annotated[bool, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE)] = Field(
+        default=False,
+        description="Whether nodes install the `exporters` that their images do not have, and start them: `dcgm` on "
+        "GPUs only.",
+    )
+
+    @property
+    def installed_exporters(self) -> frozenset[str]:
+        """The exporters that nodes install if their images do not have them."""
+        return frozenset(self.exporters if self.install_exporters else ())
 
 
 class MonitoringSpec(SpecModel):

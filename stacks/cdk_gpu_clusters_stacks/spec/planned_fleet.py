@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
+from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
@@ -27,6 +28,7 @@ from cdk_gpu_clusters.fleet.request import (
     ReservationFacts,
     SubnetFacts,
 )
+from cdk_gpu_clusters.node.exporters import NodeExporters
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.settings import NodeWatch
@@ -257,6 +259,18 @@ class PlannedFleet(FleetPart):
         settings = self.spec.watch.settings
         return replace(settings, metrics_port=METRICS_PORT) if self.is_scraped else settings
 
+    @property
+    def exporters(self) -> NodeExporters | None:
+        """The exporters that its nodes install; None for none. NVIDIA's is for GPUs only."""
+        monitoring, record = self.parts.monitoring, self.plan.type_or_none
+        if monitoring is None or monitoring.metrics is None or self.profile.joins_eks or not self.is_scraped:
+            return None
+        wanted = monitoring.metrics.installed_exporters
+        accelerator = None if record is None else record.accelerator
+        has_gpus = accelerator is not None and accelerator.kind is AcceleratorKind.GPU
+        found = NodeExporters(dcgm="dcgm" in wanted and has_gpus, node="node" in wanted)
+        return found if found.dcgm or found.node else None
+
     def _mount(self, point: str, store: StoreSpec | None, dns_name: str, mount_name: str) -> Mount:
         is_read_only, service = point in self.spec.read_only_mounts, homes_service(store)
         if service is None:
@@ -286,6 +300,7 @@ class PlannedFleet(FleetPart):
         users = spec.metadata_users if isinstance(spec, FleetSpec) else ()
         return NodeRequest(
             watch=self.watch,
+            exporters=self.exporters,
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
             mounts=tuple(
                 self._mount(point, stores.get(name), dns_name, mount_name) for point, name in spec.mounts.items()

@@ -77,6 +77,7 @@ MONITORED = (
     TRAINING + "monitoring:\n  dashboard: true\n  budget: { usd_per_month: 50000, emails: [finance@example.org] }\n"
 )
 SCRAPED = TRAINING + "monitoring:\n  metrics: { destination: workspace, exporters: [dcgm] }\n"
+INSTALLED = SCRAPED.replace("[dcgm]", "[dcgm], install_exporters: true")
 _MUTE = "mute: { cron: '0 2 * * SUN', minutes: 240, time_zone: Europe/Berlin }"
 _MAILS, _TOPIC = "emails: [finance@example.org]", "topic_arn: 'arn:aws:sns:us-east-1:111122223333:costs'"
 
@@ -572,6 +573,8 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "metrics to CloudWatch": (SCRAPED, "destination: workspace, ", ""),
     "a retention": (SCRAPED, "exporters:", "retention_days: 400, exporters:"),
     "another exporter": (SCRAPED, "[dcgm]", "[dcgm, node]"),
+    "exporters that nodes install": (SCRAPED, "[dcgm]", "[dcgm], install_exporters: true"),
+    "another exporter that nodes install": (INSTALLED, "[dcgm]", "[dcgm, node]"),
     "a fleet less to scrape": (
         SCRAPED,
         "    second: { instance_type: p5.48xlarge, nodes: 2, capacity: spot }\n",

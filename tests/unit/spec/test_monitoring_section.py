@@ -40,6 +40,8 @@ def faults(folder: Path, text: str, region: str = "us-east-1") -> str:
         "budget: { usd_per_month: 5, emails: [a@b.org], brake: { fleets: [a], percent: 90.5 } }",
         "metrics: {}",
         "metrics: { destination: workspace, retention_days: 1095, exporters: [dcgm, node] }",
+        "metrics: { exporters: [dcgm, node], install_exporters: true }",
+        "metrics: { install_exporters: false }",
     ],
 )
 def test_what_is_right_has_no_findings(tmp_path: Path, text: str) -> None:
@@ -69,6 +71,7 @@ def test_what_is_right_has_no_findings(tmp_path: Path, text: str) -> None:
         (f"{BRAKE} {{ percent: 5 }} }}", "6:62 GPU-SPEC-006"),
         ("metrics: { destination: grafana }", "6:39 GPU-SPEC-008"),
         ("metrics: { exporters: [gpunode] }", "6:38 GPU-SPEC-008"),
+        ("metrics: { install_exporters: true }", "6:45 GPU-UD-011"),
         ("metrics: { retention_days: 30 }", "6:42 GPU-AMP-001"),
         ("metrics: { destination: workspace, retention_days: 1096 }", "6:66 GPU-AMP-001"),
     ],

@@ -157,8 +157,8 @@ def put_events(node: Node, group: str, stream: str, events: list[dict[str, Any]]
             node.aws.call(*call)
 
 
-#: Units that run before this program can, and log one JSON line for each event.
-UNITS = ("gpu-software", "gpu-mig", "gpu-metadata", "gpu-scratch", "gpu-nfs", "gpu-lustre")
+#: Units that are no part of this program, and log one JSON line for each event.
+UNITS = ("gpu-software", "gpu-mig", "gpu-metadata", "gpu-scratch", "gpu-nfs", "gpu-lustre", "gpu-exporters")
 _TIMEOUT_SECONDS = 30
 _MEMORY = "shipping"
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Shared by scratch-raid, mount-lustre, mount-nfs and limit-metadata: their results, until when they try, how they install
-# packages, and how they mount.
+# Shared by scratch-raid, mount-lustre, mount-nfs, limit-metadata and install-exporters: their results, until when they try,
+# how they install packages, and how they mount.
 # Sourced with UNIT set, never run.
 # shellcheck source=lib.sh
 . "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"
