@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
+    from cdk_gpu_clusters.observability.eks_scraper import EksMetricsScraper
+    from cdk_gpu_clusters.observability.eks_targets import EKS_POD_TARGETS, eks_scrape_configuration
     from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
     from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthentication, GrafanaWorkspace
@@ -102,7 +104,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
     from cdk_gpu_clusters.rules.pcs import ClusterSize
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
-    from cdk_gpu_clusters.rules.scrape import ScrapeTarget
+    from cdk_gpu_clusters.rules.scrape import PodTarget, ScrapeTarget
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
     from cdk_gpu_clusters.storage.home_store import HomeStore
@@ -112,6 +114,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
 else:
     _EXPORTS = {
+        "EKS_POD_TARGETS": "observability.eks_targets",
         "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
         "Capacity": "capacity.capacity",
@@ -138,6 +141,7 @@ else:
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
         "EksGpuNodeGroupProps": "orchestration.eks.node_group",
+        "EksMetricsScraper": "observability.eks_scraper",
         "EksNodeRole": "orchestration.eks.node_role",
         "EndpointAccess": "network.endpoint_access",
         "ExecutionPolicy": "node.lifecycle_scripts",
@@ -212,6 +216,7 @@ else:
         "PcsNodeRole": "orchestration.pcs.node_role",
         "PcsQueue": "orchestration.pcs.queue",
         "PlacementStrategy": "rules.placement",
+        "PodTarget": "rules.scrape",
         "PosixUser": "node.users",
         "PrometheusRules": "observability.prometheus_rules",
         "QuotaType": "catalogue.homes",
@@ -230,6 +235,7 @@ else:
         "WatchMode": "node.settings",
         "checkpoint_environment": "node.storage",
         "cluster_settings": "node.slurm_settings",
+        "eks_scrape_configuration": "observability.eks_targets",
         "exporter_rows": "observability.exporter_panels",
         "grafana_dashboard": "observability.grafana_dashboard",
         "kubectl_part": "node.kubernetes_node",
@@ -255,6 +261,7 @@ else:
 
 
 __all__ = [
+    "EKS_POD_TARGETS",
     "AlarmSettings",
     "AlarmTopic",
     "Capacity",
@@ -281,6 +288,7 @@ __all__ = [
     "EksGpuCluster",
     "EksGpuNodeGroup",
     "EksGpuNodeGroupProps",
+    "EksMetricsScraper",
     "EksNodeRole",
     "EndpointAccess",
     "ExecutionPolicy",
@@ -355,6 +363,7 @@ __all__ = [
     "PcsNodeRole",
     "PcsQueue",
     "PlacementStrategy",
+    "PodTarget",
     "PosixUser",
     "PrometheusRules",
     "QuotaType",
@@ -375,6 +384,7 @@ __all__ = [
     "alert_manager_configuration",
     "checkpoint_environment",
     "cluster_settings",
+    "eks_scrape_configuration",
     "exporter_rows",
     "grafana_dashboard",
     "kubectl_part",

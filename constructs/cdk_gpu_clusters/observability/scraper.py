@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 import jsii
@@ -16,7 +16,6 @@ from cdk_gpu_clusters._accepted import UNDELIVERED, AcceptedFinding
 from cdk_gpu_clusters._cdk import (
     ClusterConstruct,
     DefinedResources,
-    arn_of,
     define,
     id_of_group,
     path_in_stack,
@@ -31,15 +30,15 @@ from cdk_gpu_clusters._cdk import (
 from cdk_gpu_clusters._template import logical_id
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet
-from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS, own_log_group
+from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS
 from cdk_gpu_clusters.compute.state_machine import shared_resources
+from cdk_gpu_clusters.observability.collector import check_workspace_of, collector_logs, define_collector
 from cdk_gpu_clusters.observability.node_addresses import Named, address_resources
 from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
 from cdk_gpu_clusters.rules.scrape import (
     ScrapeTarget,
     check_configuration,
     check_controller,
-    check_destination,
     check_fleets,
     check_place,
     check_targets,
@@ -53,21 +52,12 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
 
-_LOGS_PREFIX = "/aws/vendedlogs/prometheus-scraper"
 _ZONE_SUFFIX = "gpu-metrics.internal"
-# Prometheus finds no targets, the collector reaches none, or an exporter fails.
-_LOGGED = ("SERVICE_DISCOVERY", "COLLECTOR", "EXPORTER")
 
 _DESCRIBES = AcceptedFinding(
     cause="`MetricsScraper`: policy of the state machine that writes the addresses of nodes",
     reason="The describe actions of EC2 and EC2 Auto Scaling, log delivery and tracing have no resource level.",
     aws_solutions=("IAM5",),
-)
-_OWN_KEY = AcceptedFinding(
-    cause="`MetricsScraper`: log group without a key of its own",
-    reason="The collector logs which targets it failed to scrape, no metrics. CloudWatch encrypts the group by its own "
-    "key; `log_encryption_key` sets yours.",
-    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
 
 
@@ -192,7 +182,7 @@ class MetricsScraper(ClusterConstruct):
         subnets = _subnets(vpc, vpc_subnets)
         controllers = slurm_clusters or {}
         self._check_place(subnets, fleets, controllers)
-        report(self, check_destination(has_own_key=_has_own_key(workspace)))
+        report(self, check_workspace_of(workspace))
         name = zone.zone_name if zone is not None else zone_name or _default_zone(self._path)
         labels = [*(one.name for one in fleets), *controllers]
         self.dns_names: dict[str, str] = {label: f"{label}.{name}" for label in labels}
@@ -216,14 +206,7 @@ class MetricsScraper(ClusterConstruct):
             ec2.SecurityGroup(self, "Group", vpc=vpc, description="Managed collector of metrics")
         ]
         self._connections = ec2.Connections(security_groups=self._groups)
-        self.log_group: logs.LogGroup = own_log_group(
-            self,
-            "Logs",
-            name=f"{_LOGS_PREFIX}/{cdk.Names.unique_resource_name(self, max_length=100, separator='-')}",
-            retention=log_retention,
-            encryption_key=log_encryption_key,
-            without_key=_OWN_KEY,
-        )
+        self.log_group: logs.LogGroup = collector_logs(self, log_retention, log_encryption_key)
         self.cfn_scraper: aps.CfnScraper = self._scraper(subnets, workspace)
         # A zone with a record could not be deleted after a scraper that failed.
         for label in labels:
@@ -320,54 +303,21 @@ class MetricsScraper(ClusterConstruct):
     def _scraper(self, subnets: Sequence[ec2.ISubnet], workspace: IMetricsWorkspace | None) -> aps.CfnScraper:
         from aws_cdk import aws_aps as aps  # takes long to load
 
-        scraper = aps.CfnScraper
-        component: Any = scraper.ScraperComponentProperty
-        return scraper(
+        return define_collector(
             self,
-            "Resource",
-            source=scraper.SourceProperty(
-                vpc_configuration=scraper.VpcConfigurationProperty(
+            source=aps.CfnScraper.SourceProperty(
+                vpc_configuration=aps.CfnScraper.VpcConfigurationProperty(
                     subnet_ids=[subnet.subnet_id for subnet in subnets],
                     security_group_ids=[group.security_group_id for group in self._groups],
                 )
             ),
-            destination=self._destination(workspace),
-            # Written out by CloudFormation, so that a template shows what is scraped, and tokens have their values.
-            scrape_configuration=scraper.ScrapeConfigurationProperty(
-                configuration_blob=cdk.Fn.base64(self.configuration)
-            ),
-            scraper_logging_configuration=scraper.ScraperLoggingConfigurationProperty(
-                logging_destination=scraper.ScraperLoggingDestinationProperty(
-                    cloud_watch_logs=scraper.CloudWatchLogDestinationProperty(
-                        log_group_arn=self.log_group.log_group_arn
-                    )
-                ),
-                scraper_components=[component(type=kind) for kind in _LOGGED],
-            ),
-        )
-
-    def _destination(self, workspace: IMetricsWorkspace | None) -> aps.CfnScraper.DestinationProperty:
-        from aws_cdk import aws_aps as aps  # takes long to load
-
-        scraper = aps.CfnScraper
-        if workspace is not None:
-            return scraper.DestinationProperty(
-                amp_configuration=scraper.AmpConfigurationProperty(workspace_arn=workspace.workspace_arn)
-            )
-        return scraper.DestinationProperty(
-            cloud_watch_configuration=scraper.CloudWatchConfigurationProperty(
-                dataset_arn=arn_of(self, "cloudwatch", "dataset/default")
-            )
+            configuration=self.configuration,
+            workspace=workspace,
+            log_group=self.log_group,
         )
 
     def _main_resource(self) -> IConstruct | None:
         return vars(self).get("cfn_scraper")
-
-
-def _has_own_key(workspace: IMetricsWorkspace | None) -> bool:
-    from cdk_gpu_clusters.observability.workspace import MetricsWorkspace  # takes long to load
-
-    return isinstance(workspace, MetricsWorkspace) and workspace.cfn_workspace.kms_key_arn is not None
 
 
 def _settings_of(cluster: IPcsCluster) -> Mapping[str, str] | None:
