@@ -16,6 +16,7 @@ from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
 from cdk_gpu_clusters.observability.brake import FleetBrake
 from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
+from cdk_gpu_clusters.observability.eks_scraper import EksMetricsScraper
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
 from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
 from cdk_gpu_clusters.observability.targets import Exporter
@@ -23,12 +24,13 @@ from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
 from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
-from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet, scraped_exporters
+from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet, scraped_exporters, scraped_pods
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.monitoring import BrakeSpec, BudgetSpec, MetricsSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
 
 if TYPE_CHECKING:  # takes long to load
+    from cdk_gpu_clusters_stacks.eks import EksStack, ExistingEks
     from cdk_gpu_clusters_stacks.slurm import ExistingSlurm, SlurmStack
 
 
@@ -36,7 +38,12 @@ class MonitoringStack(cdk.Stack):
     """The dashboard, the budget and the collector of metrics of a cluster, whichever its file has."""
 
     def __init__(
-        self, site: Site, fleets: Sequence[NodesStack], slurm: SlurmStack | ExistingSlurm | None = None
+        self,
+        site: Site,
+        fleets: Sequence[NodesStack],
+        *,
+        slurm: SlurmStack | ExistingSlurm | None = None,
+        kubernetes: EksStack | ExistingEks | None = None,
     ) -> None:
         """Define the stack.
 
@@ -44,6 +51,7 @@ class MonitoringStack(cdk.Stack):
             site: What the stacks of the cluster have in common.
             fleets: Stacks of all fleets.
             slurm: Cluster of AWS PCS that the fleets are in; None if they are in none.
+            kubernetes: Cluster of Amazon EKS that the fleets are in; None if they are in none.
         """
         name = monitoring_stack(site.spec.name)
         super().__init__(site.app, name, env=site.env, description="Monitoring of a GPU cluster")
@@ -67,7 +75,12 @@ class MonitoringStack(cdk.Stack):
                 by_name = {one.planned.name: one for one in fleets}
                 self._brake(made, spec.brake, [by_name[name] for name in spec.brake.fleets])
         if spec.metrics is not None:
-            self._metrics(site, spec.metrics, [fleet for fleet in fleets if fleet.planned.is_scraped], slurm)
+            serving = [fleet for fleet in fleets if fleet.planned.serves_metrics]
+            workspace = self._workspace(site.spec.name, spec.metrics)
+            if kubernetes is not None:
+                self._scrape_pods(site, serving, kubernetes, workspace)
+            else:
+                self._scrape_nodes(site, serving, slurm, workspace)
 
     def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
         """A fleet with the names that its stacks have."""
@@ -108,15 +121,41 @@ class MonitoringStack(cdk.Stack):
         )
         made.alarms.add_topic(budget.topic)
 
-    def _metrics(
-        self, site: Site, spec: MetricsSpec, fleets: Sequence[NodesStack], slurm: SlurmStack | ExistingSlurm | None
+    def _workspace(self, cluster: str, spec: MetricsSpec) -> MetricsWorkspace | None:
+        """The workspace that metrics go to, with its rules; None for Amazon CloudWatch."""
+        if spec.destination != "workspace":
+            return None
+        workspace = MetricsWorkspace(self, "Workspace", alias=cluster, retention_days=spec.retention_days)
+        workspace.add_rules("Rules")
+        publish(self, "WorkspaceArn", workspace.workspace_arn, description="Workspace with the metrics")
+        return workspace
+
+    def _scrape_pods(
+        self,
+        site: Site,
+        fleets: Sequence[NodesStack],
+        kubernetes: EksStack | ExistingEks,
+        workspace: MetricsWorkspace | None,
     ) -> None:
-        """The collector of the metrics of nodes and of Slurm, and the workspace that they go to."""
-        workspace = None
-        if spec.destination == "workspace":
-            workspace = MetricsWorkspace(self, "Workspace", alias=site.spec.name, retention_days=spec.retention_days)
-            workspace.add_rules("Rules")
-            publish(self, "WorkspaceArn", workspace.workspace_arn, description="Workspace with the metrics")
+        """The collector of the metrics of nodes and pods of Amazon EKS."""
+        EksMetricsScraper(
+            self,
+            "Scraper",
+            cluster=kubernetes.import_into(self, site.place.vpc(self)),
+            vpc_subnets=ec2.SubnetSelection(subnets=site.place.service_subnets(self)[:MOST_SUBNETS]),
+            fleets=sorted(fleet.planned.name for fleet in fleets),
+            targets=scraped_pods(site.spec),
+            workspace=workspace,
+        )
+
+    def _scrape_nodes(
+        self,
+        site: Site,
+        fleets: Sequence[NodesStack],
+        slurm: SlurmStack | ExistingSlurm | None,
+        workspace: MetricsWorkspace | None,
+    ) -> None:
+        """The collector of the metrics of nodes and of Slurm."""
         exporters = scraped_exporters(site.spec)
         vpc = site.place.vpc(self)
         MetricsScraper(

@@ -63,8 +63,8 @@ NODES = [
     node("system", "127.2.0.3"),
     node("other", "127.2.0.4", fleet="axb"),
 ]
-_RAY = {"labels": {"ray.io/is-ray-node": "yes"}}
-_MINE = {"labels": {"app.kubernetes.io/name": "a.b"}, "namespace": "research"}
+_RAY: dict[str, Any] = {"labels": {"ray.io/is-ray-node": "yes"}}
+_MINE: dict[str, Any] = {"labels": {"app.kubernetes.io/name": "a.b"}, "namespace": "research"}
 PODS = [
     pod("dcgm", "127.2.1.1", "exporter", 9400),
     pod("done", "127.2.1.2", "exporter", 9400, phase="Succeeded"),

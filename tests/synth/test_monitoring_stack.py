@@ -184,3 +184,48 @@ def test_of_pcs_the_controller_is_scraped(synthesize: Synthesize) -> None:
     [admitted] = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
     of_slurm = {"StackName": "lab-slurm", "OutputName": "SecurityGroupId"}
     assert (admitted["FromPort"], admitted["GroupId"]) == (6817, {"Fn::GetStackOutput": of_slurm})
+
+
+def test_of_eks_nodes_and_pods_are_scraped(synthesize: Synthesize) -> None:
+    """Its two sides agree: what the nodes serve and are labelled, and what the collector keeps."""
+    text = CLUSTER.replace("nodes: 1,", 'nodes: 1, watch: { mode: "off" },') + (
+        "inference: { fleets: { chat: { instance_type: g6.xlarge, nodes: 1,\n"
+        "  server: { image: 'vllm/vllm-openai:v0.21.0', port: 8010 } } } }\n"
+        "orchestrator: eks\nmonitoring: { metrics: { exporters: [node] } }\n"
+    )
+    templates = synthesize(text)
+    resources = templates["lab-monitoring"]["Resources"].values()
+    assert {one["Type"] for one in resources} == {"AWS::APS::Scraper", "AWS::Logs::LogGroup"}
+    [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
+    source = scraper["Source"]["EksConfiguration"]
+    of_cluster = {"StackName": "lab-eks", "OutputName": "ClusterSecurityGroupId"}
+    assert source["SecurityGroupIds"] == [{"Fn::GetStackOutput": of_cluster}]
+    assert len(source["SubnetIds"]) == 2
+    written = scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"]["Fn::Join"][1]
+    assert [part for part in written if not isinstance(part, str)] == [
+        {"Fn::GetStackOutput": {"StackName": "lab-eks", "OutputName": "ClusterName"}}
+    ]
+    configuration = yaml.safe_load("".join(part if isinstance(part, str) else "CLUSTER" for part in written))
+    assert configuration["global"]["external_labels"] == {"cluster": "CLUSTER"}
+    kept = {
+        job["job_name"]: [rule["regex"] for rule in job["relabel_configs"] if rule.get("action") == "keep"]
+        for job in configuration["scrape_configs"]
+    }
+    assert kept == {
+        "gpunode": ["chat|reserved"],
+        "dcgm": ["9400"],
+        "ray": ["8080", "yes"],
+        "vllm": ["8010", "server"],
+        "node": ["9100"],
+    }
+    serves = {
+        name: "GPU_METRICS_PORT=9810" in user_data(templates[stack]["Resources"])
+        for name, stack in (("reserved", "lab-fleet-reserved"), ("split", "lab-fleet-split"))
+    }
+    assert serves == {"reserved": True, "split": False}
+    [group] = [
+        one["Properties"]
+        for one in templates["lab-fleet-reserved"]["Resources"].values()
+        if one["Type"] == "AWS::EKS::Nodegroup"
+    ]
+    assert group["Labels"]["gpu-cluster/fleet"] == "reserved"

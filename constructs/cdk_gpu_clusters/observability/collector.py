@@ -64,7 +64,7 @@ def define_collector(
 
     Args:
         scope: The collector.
-        source: Where it stands, and what it finds targets by.
+        source: Its subnets and security groups, and the cluster of Amazon EKS that it scrapes, if any.
         configuration: Its scrape configuration; may hold tokens.
         workspace: Where metrics go; None for the default dataset of Amazon CloudWatch in this account and Region.
         log_group: Where it logs.

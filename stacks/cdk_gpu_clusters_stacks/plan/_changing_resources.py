@@ -497,6 +497,10 @@ def _has_metrics(side: Side) -> bool:
     return side.cluster.monitoring.metrics is not None
 
 
+def _scrapes_by_name(side: Side) -> bool:
+    return _has_metrics(side) and side.cluster.orchestrator != "eks"
+
+
 _MONITORING = (
     _TAGS,
     Row(
@@ -546,20 +550,21 @@ _METRICS = (
         "AWS::APS::Scraper",
         exists=_has_metrics,
         updated="the collector reads what the file has now",
+        replaced="another collector is made, and the old one goes; metrics that it sent stay",
         added="a collector is made, and bills by the hour",
         removed="the collector goes; metrics that it sent stay",
     ),
     Row(
         Resource.SCRAPER_GROUP,
         "AWS::EC2::SecurityGroup",
-        exists=_has_metrics,
+        exists=_scrapes_by_name,
         added="the nodes admit the collector",
         removed="the nodes no longer admit it",
     ),
     Row(
         Resource.NODE_ADDRESSES,
         "AWS::StepFunctions::StateMachine",
-        exists=_has_metrics,
+        exists=_scrapes_by_name,
         added="the addresses of the nodes are written into a private hosted zone",
         removed="the hosted zone stays, with its last records; delete it by hand",
     ),

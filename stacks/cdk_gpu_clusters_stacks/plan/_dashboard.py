@@ -6,14 +6,20 @@ from dataclasses import replace
 
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.fleet.profile import GroupKind
+from cdk_gpu_clusters.kubernetes.model_server import SERVER_CONTAINER
+from cdk_gpu_clusters.observability.eks_targets import EKS_POD_TARGETS
 from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
 from cdk_gpu_clusters.observability.panels import DashboardFleet, Row, plan_prometheus_dashboard
 from cdk_gpu_clusters.observability.targets import Exporter
+from cdk_gpu_clusters.rules.scrape import PodTarget
+from cdk_gpu_clusters.rules.vllm import is_vllm
 from cdk_gpu_clusters_stacks.spec.data import LUSTRE
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
+
+_VLLM = "vllm"
 
 
 def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
@@ -46,21 +52,45 @@ def scraped_rows(spec: ClusterSpec) -> tuple[Row, ...]:
 
 def scraped_fleets(spec: ClusterSpec) -> list[DashboardFleet]:
     """The fleets whose metrics Prometheus scrapes, by name, with the paths that their metrics have."""
-    scraped = sorted((view for view in planned_fleets(spec) if view.is_scraped), key=lambda one: one.name)
+    scraped = sorted((view for view in planned_fleets(spec) if view.serves_metrics), key=lambda one: one.name)
     return [replace(dashboard_fleet(view, spec), path=_path(view, spec.name)) for view in scraped]
 
 
 def scraped_exporters(spec: ClusterSpec) -> list[Exporter]:
     """What a collector of the cluster file scrapes from each fleet; nothing without `monitoring.metrics`."""
     metrics = spec.monitoring.metrics
-    return [] if metrics is None else [Exporter.GPUNODE, *(Exporter[name.upper()] for name in metrics.exporters)]
+    if metrics is None:
+        return []
+    found = [Exporter.GPUNODE, *(Exporter[name.upper()] for name in metrics.exporters)]
+    if ORCHESTRATORS[spec.orchestrator].joins_eks:
+        found += [Exporter.DCGM, *([Exporter.VLLM] if _vllm_ports(spec) else [])]
+    return found
+
+
+def scraped_pods(spec: ClusterSpec) -> list[PodTarget]:
+    """The pods that a collector of the cluster file scrapes on Amazon EKS."""
+    found, ports = [one for one in EKS_POD_TARGETS if one.job != _VLLM], _vllm_ports(spec)
+    if ports:
+        found.append(PodTarget(job=_VLLM, ports=ports, containers=[SERVER_CONTAINER]))
+    metrics = spec.monitoring.metrics
+    if metrics is not None and "node" in metrics.exporters:
+        found.append(PodTarget(job="node", ports=[Exporter.NODE.default_port]))
+    return found
+
+
+def _vllm_ports(spec: ClusterSpec) -> list[int]:
+    """Ports of the servers of vLLM of the cluster file."""
+    servers = [fleet.server for fleet in spec.inference.fleets.values()]
+    return sorted({one.port for one in servers if is_vllm(one.image)})
 
 
 def _path(view: PlannedFleet, cluster: str) -> str:
-    """Path of the Auto Scaling group's construct in the app."""
-    if isinstance(view.spec, InferenceFleetSpec):
-        return f"{inference_stack(cluster, view.name)}/Service/Fleet"
-    return f"{training_stack(cluster, view.name)}/Fleet"
+    """Path of the construct of the nodes in the app."""
+    is_serving = isinstance(view.spec, InferenceFleetSpec)
+    stack = (inference_stack if is_serving else training_stack)(cluster, view.name)
+    if view.profile.joins_eks:
+        return f"{stack}/Nodes"
+    return f"{stack}/Service/Fleet" if is_serving else f"{stack}/Fleet"
 
 
 def _exact_price(view: PlannedFleet, region: str) -> Price | None:

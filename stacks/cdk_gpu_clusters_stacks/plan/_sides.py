@@ -23,7 +23,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, Train
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
-from ._dashboard import dashboard_fleet
+from ._dashboard import dashboard_fleet, scraped_pods
 from ._network import FLEET_SUBNET
 from .model import FleetReport
 
@@ -173,10 +173,13 @@ def _of_dashboard(cluster: ClusterSpec) -> Values:
 
 def _of_scraper(cluster: ClusterSpec) -> Values:
     """What the collector of metrics reads."""
-    scraped = [view for view in planned_fleets(cluster) if view.is_scraped]
+    scraped, on_eks = [view for view in planned_fleets(cluster) if view.serves_metrics], cluster.orchestrator == "eks"
+    pods = scraped_pods(cluster) if on_eks else []
+    of = {kind: sorted(view.name for view in scraped if view.key[0] == kind) for kind in ("training", "inference")}
     return {
-        (kind, Resource.SCRAPER): sorted(view.name for view in scraped if view.key[0] == kind)
-        for kind in ("training", "inference")
+        ("training", Resource.SCRAPER): of["training"],
+        ("inference", Resource.SCRAPER): (of["inference"], [one.ports for one in pods]),
+        ("orchestrator", Resource.SCRAPER): on_eks,
     }
 
 
@@ -269,7 +272,7 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     values = _subnets(cluster, side)
     values["pcs.node_settings"] = side.view.slurm_node_settings
     values["pcs.users"] = _users(cluster)
-    values["monitoring.metrics"] = side.view.is_scraped
+    values["monitoring.metrics"] = side.view.serves_metrics
     values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
     values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)
     if side.view.spec.update == "never":  # the group stays on its version

@@ -86,11 +86,14 @@ def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[Plan
     if parts.profile.joins_slurm:
         found = [*_check_controller(parts), *_check_subnets(parts)]
         return faults_at(_METRICS, [replace(one, path="") for one in found]) + _check_retention(metrics, parts.region)
+    if parts.profile.joins_eks:
+        found = [replace(one, path="") for one in _check_subnets(parts)]
+        return faults_at(_METRICS, found) + _check_retention(metrics, parts.region)
     in_groups = [one for one in fleets if one.profile.group is GroupKind.AUTO_SCALING_GROUP]
     findings = check_fleets(
-        [(one.name, one in in_groups, one.node_count if one.is_scraped else None) for one in fleets]
+        [(one.name, one in in_groups, one.node_count if one.serves_metrics else None) for one in fleets]
     )
-    if in_groups and not any(one.is_scraped for one in fleets):
+    if in_groups and not any(one.serves_metrics for one in fleets):
         findings.append(_nothing_to_scrape())
     if in_groups:
         findings += _check_subnets(parts)

@@ -71,7 +71,8 @@ class MetricsSpec(SpecModel):
     exporters: Annotated[tuple[Literal["dcgm", "node"], ...], AsTuple, updates(Resource.SCRAPER)] = Field(
         default=(),
         description="What the images of the nodes serve besides the metrics of their watchdog at port 9810: `dcgm`, "
-        "NVIDIA's DCGM exporter at port 9400, and `node`, the node exporter at port 9100.",
+        "NVIDIA's DCGM exporter at port 9400, and `node`, the node exporter at port 9100. On Amazon EKS they are pods, "
+        "and those of the DCGM exporter, of vLLM and of Ray are found anyway.",
     )
 
 
@@ -90,11 +91,11 @@ class MonitoringSpec(SpecModel):
     metrics: Annotated[
         MetricsSpec | None,
         makes(Resource.SCRAPER, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_WORKSPACE),
-        updates(Resource.EC2_TEMPLATE),
+        updates(Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE),
     ] = Field(
         default=None,
         description="Metrics for Prometheus, which a collector of AWS scrapes: of the nodes with `orchestrator: ec2`, "
-        "and of Slurm's controller with `orchestrator: pcs`. Default: none.",
+        "of nodes and pods with `orchestrator: eks`, of Slurm's controller with `orchestrator: pcs`. Default: none.",
     )
 
     @property

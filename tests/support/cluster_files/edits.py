@@ -198,6 +198,24 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         )
         for said in ("tier: tier-xl", "egress_mode: CUSTOMER_ROUTED", "support_type: STANDARD", "pack_devices: false")
     },
+    "EKS: metrics": (
+        _on(_MADE_EKS, SMALL).replace(
+            "us-east-1a }", "us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }"
+        ),
+        "training:",
+        "monitoring: { metrics: { destination: workspace } }\ntraining:",
+    ),
+    "EKS: metrics of another cluster": (
+        _on(_EXISTING_EKS, SCRAPED),
+        "cluster_name: research",
+        "cluster_name: production",
+    ),
+    "EKS: metrics of a fleet less": (
+        _on(_EXISTING_EKS, SCRAPED),
+        "    second: { instance_type: p5.48xlarge, nodes: 2, capacity: spot }\n",
+        "",
+    ),
+    "metrics from EC2 to EKS": (_on(_EC2, SCRAPED), _EC2, _EXISTING_EKS),
     "EKS: more system nodes": (_on(_MADE_EKS, SMALL), "nodes: 3 }", "nodes: 4 }"),
     "EKS: other system nodes": (_on(_MADE_EKS, SMALL), "m7i.xlarge", "m7i.2xlarge"),
     "EKS: other service subnets": (

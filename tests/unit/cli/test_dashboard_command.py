@@ -71,6 +71,16 @@ def test_standard_output_is_the_same_file(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out == (tmp_path / "grafana.json").read_text("utf-8")
 
 
+def test_on_eks_fleets_and_the_dcgm_exporter_are_shown(tmp_path: Path) -> None:
+    text = SCRAPED.replace("us-east-1a }", "us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }")
+    assert written(tmp_path, f"{text}orchestrator: eks\n") == 0
+    model = json.loads((tmp_path / "grafana.json").read_text("utf-8"))
+    rows = [panel["title"] for panel in model["panels"] if panel["type"] == "row"]
+    assert rows[:2] == ["Nodes", "GPUs"]
+    assert rows[-1] == "GPU engines"
+    assert "lab-fleet-trainers/Nodes" in json.dumps(model["panels"])
+
+
 @pytest.mark.parametrize("text", [CLUSTER, f"{CLUSTER}orchestrator: eks\n"])
 def test_a_cluster_that_is_not_scraped_has_none(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
