@@ -76,7 +76,7 @@ if TYPE_CHECKING:
         plan_prometheus_dashboard,
     )
     from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules, prometheus_rules
-    from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
+    from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet, ScrapedNodeGroup
     from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
     from cdk_gpu_clusters.orchestration.eks.add_ons import ContainerInsights
@@ -226,6 +226,7 @@ else:
         "RootVolume": "compute.root_volume",
         "ScrapeTarget": "rules.scrape",
         "ScrapedFleet": "observability.scraper",
+        "ScrapedNodeGroup": "observability.scraper",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
         "UpdatePolicy": "compute.auto_scaling_group",
@@ -373,6 +374,7 @@ __all__ = [
     "RootVolume",
     "ScrapeTarget",
     "ScrapedFleet",
+    "ScrapedNodeGroup",
     "ServerSecret",
     "ServerSlots",
     "UpdatePolicy",

@@ -18,15 +18,20 @@ from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
 from cdk_gpu_clusters.observability.eks_scraper import EksMetricsScraper
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
-from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
+from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet, ScrapedNodeGroup
 from cdk_gpu_clusters.observability.targets import Exporter
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
 from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
-from cdk_gpu_clusters_stacks.plan._dashboard import dashboard_fleet, scraped_exporters, scraped_pods
+from cdk_gpu_clusters_stacks.plan._dashboard import (
+    dashboard_fleet,
+    scraped_exporters,
+    scraped_pods,
+    scrapes_controller,
+)
 from cdk_gpu_clusters_stacks.references import publish, read
-from cdk_gpu_clusters_stacks.spec.monitoring import BrakeSpec, BudgetSpec, MetricsSpec
+from cdk_gpu_clusters_stacks.spec.monitoring import SLURM_LABEL, BrakeSpec, BudgetSpec, MetricsSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
 
 if TYPE_CHECKING:  # takes long to load
@@ -157,15 +162,29 @@ class MonitoringStack(cdk.Stack):
     ) -> None:
         """The collector of the metrics of nodes and of Slurm."""
         exporters = scraped_exporters(site.spec)
+        fleets = sorted(fleets, key=lambda one: one.planned.name)
         vpc = site.place.vpc(self)
+        cluster = None if slurm is None else slurm.import_into(self, vpc)
         MetricsScraper(
             self,
             "Scraper",
             vpc=vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=site.place.service_subnets(self)[:MOST_SUBNETS]),
             zone_name=f"{site.spec.name}.gpu-metrics.internal",
-            fleets=[self._scraped(fleet, exporters) for fleet in sorted(fleets, key=lambda one: one.planned.name)],
-            slurm_clusters={} if slurm is None else {"slurm": slurm.import_into(self, vpc)},
+            fleets=[] if cluster is not None else [self._scraped(fleet, exporters) for fleet in fleets],
+            slurm_clusters={} if cluster is None or not scrapes_controller(site.spec) else {SLURM_LABEL: cluster},
+            node_groups=[]
+            if cluster is None
+            else [
+                ScrapedNodeGroup(
+                    name=fleet.planned.name,
+                    cluster=cluster,
+                    node_group_id=read(self, fleet, "NodeGroupId"),
+                    fleet_path=fleet.nodes.fleet_path,
+                    exporters=exporters,
+                )
+                for fleet in fleets
+            ],
             workspace=workspace,
         )
 

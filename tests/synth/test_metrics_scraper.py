@@ -24,6 +24,7 @@ from cdk_gpu_clusters import (
     NodeWatch,
     PcsCluster,
     ScrapedFleet,
+    ScrapedNodeGroup,
     ScrapeTarget,
 )
 from cdk_gpu_clusters.rules.scrape import WITHOUT_SCRAPERS, check_configuration, check_place
@@ -316,6 +317,53 @@ def test_a_controller_of_pcs_has_a_record_and_admits_the_collector(site: Site) -
         if "pcs:GetCluster" in one["Action"]
     ]
     assert "*" not in str(statement["Resource"])
+
+
+def test_compute_nodes_have_a_record_each_and_one_rule_together(site: Site) -> None:
+    group = ec2.SecurityGroup.from_security_group_id(site.stack, "Slurm", "sg-0123456789abcdef1")
+    cluster = PcsCluster.from_pcs_cluster_attributes(
+        site.stack, "Cluster", vpc=site.vpc, cluster_id="pcs_a", slurm_version="26.05", security_groups=[group]
+    )
+    made = MetricsScraper(
+        site.stack,
+        "Scraper",
+        vpc=site.vpc,
+        zone_name="lab.metrics.internal",
+        fleets=[ScrapedFleet(name="plain", fleet=imported_fleet(site))],
+        node_groups=[
+            ScrapedNodeGroup(
+                name=name,
+                cluster=cluster,
+                node_group_id=Fn.import_value(name),
+                fleet_path=f"Site/{name}",
+                exporters=[Exporter.GPUNODE, Exporter.DCGM],
+            )
+            for name in ("trainers", "batch")
+        ],
+    )
+    resources = site.resources()
+    assert set(made.dns_names) == {"plain", "trainers", "batch"}
+    jobs = {one["job_name"]: one for one in yaml.safe_load(made.configuration)["scrape_configs"]}
+    assert [rule["replacement"] for rule in jobs["dcgm"]["relabel_configs"]] == ["Site/trainers", "Site/batch"]
+    rules = [one["Properties"] for one in of_type(resources, "AWS::EC2::SecurityGroupIngress").values()]
+    assert [one["FromPort"] for one in rules if one["GroupId"] == "sg-0123456789abcdef1"] == [9810, 9400]
+    (machine,) = of_type(resources, "AWS::StepFunctions::StateMachine").values()
+    definition = str(machine["Properties"]["DefinitionString"])
+    assert "aws:pcs:compute-node-group-id" in definition
+    actions = str(of_type(resources, "AWS::IAM::ManagedPolicy"))
+    assert "ec2:DescribeTags" in actions
+    assert "pcs:GetCluster" not in actions
+
+
+@pytest.mark.parametrize("nodes", [200, 201])
+def test_a_record_has_room_for_200_compute_nodes(site: Site, nodes: int) -> None:
+    cluster = PcsCluster(site.stack, "Slurm", vpc=site.vpc, subnet=site.vpc.private_subnets[0], size=ClusterSize.SMALL)
+    group = ScrapedNodeGroup(name="a", cluster=cluster, node_group_id="pcs_b", fleet_path="b", max_node_count=nodes)
+    if nodes == 200:
+        MetricsScraper(site.stack, "Scraper", vpc=site.vpc, node_groups=[group])
+        return
+    with pytest.raises(ConfigError, match="GPU-SCR-006"):
+        MetricsScraper(site.stack, "Scraper", vpc=site.vpc, node_groups=[group])
 
 
 @pytest.mark.parametrize("name", ["slurm", "a"])

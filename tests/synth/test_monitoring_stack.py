@@ -173,17 +173,29 @@ def test_a_brake_stops_model_servers_too(synthesize: Synthesize) -> None:
     assert "FleetName" in templates["lab-inference-chat"]["Outputs"]
 
 
-def test_of_pcs_the_controller_is_scraped(synthesize: Synthesize) -> None:
-    section = 'orchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }\nmonitoring: { metrics: {} }\n'
+def test_of_pcs_nodes_and_the_controller_are_scraped(synthesize: Synthesize) -> None:
+    section = 'orchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }\nmonitoring: { metrics: { exporters: [dcgm] } }\n'
     templates = synthesize(f"{CLUSTER}{section}")
     resources = templates["lab-monitoring"]["Resources"].values()
     [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
     jobs = yaml.safe_load(scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"])["scrape_configs"]
-    assert len(jobs) == 5
-    assert {job["dns_sd_configs"][0]["names"][0] for job in jobs} == {"slurm.lab.gpu-metrics.internal"}
-    [admitted] = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
-    of_slurm = {"StackName": "lab-slurm", "OutputName": "SecurityGroupId"}
-    assert (admitted["FromPort"], admitted["GroupId"]) == (6817, {"Fn::GetStackOutput": of_slurm})
+    names = {job["job_name"]: [one["names"][0].partition(".")[0] for one in job["dns_sd_configs"]] for job in jobs}
+    of_slurm = [names.pop(name) for name in [*names] if name.startswith("slurmctld-")]
+    assert of_slurm == [["slurm"]] * 5
+    assert names == {"gpunode": ["reserved", "split"], "dcgm": ["reserved", "split"]}
+    labels = [rule["replacement"] for rule in jobs[1]["relabel_configs"]]
+    assert labels == ["lab-fleet-reserved/Nodes", "lab-fleet-split/Nodes"]
+    admitted = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
+    # All nodes and the controller are in one group, which has each rule once.
+    assert sorted(one["FromPort"] for one in admitted) == [6817, 9400, 9810]
+    of_cluster = {"StackName": "lab-slurm", "OutputName": "SecurityGroupId"}
+    assert all(one["GroupId"] == {"Fn::GetStackOutput": of_cluster} for one in admitted)
+    inputs = json.dumps(
+        [one["Properties"]["Targets"][0]["Input"] for one in resources if one["Type"] == "AWS::Events::Rule"]
+    )
+    for stack in ("lab-fleet-reserved", "lab-fleet-split"):
+        assert f'"StackName": "{stack}", "OutputName": "NodeGroupId"' in inputs
+        assert "GPU_METRICS_PORT=9810" in user_data(templates[stack]["Resources"])
 
 
 def test_of_eks_nodes_and_pods_are_scraped(synthesize: Synthesize) -> None:

@@ -82,9 +82,34 @@ class ScrapedFleet:
     @property
     def ports(self) -> dict[Exporter, int]:
         """The port of each of its exporters."""
-        if isinstance(self.exporters, Mapping):
-            return dict(self.exporters)
-        return {exporter: exporter.default_port for exporter in self.exporters}
+        return _ports_of(self.exporters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrapedNodeGroup:
+    """A compute node group of AWS PCS whose nodes are scraped, from ten minutes after their launch on.
+
+    Attributes:
+        name: Label of its DNS record, such as `trainers`: lowercase letters, digits and hyphens.
+        cluster: The cluster. Its security group, in which all nodes are, admits the collector.
+        node_group_id: Id of the group; may be a token.
+        fleet_path: Label `fleet` of what other exporters than the watchdog serve, such as `PcsNodeGroup.fleet_path`.
+        exporters: What its nodes serve, and at which port. By default the watchdog at port 9810, which
+            `NodeWatch(metrics_port=9810)` turns on.
+        max_node_count: Most nodes of the group, 200 at most. By default it is not known.
+    """
+
+    name: str
+    cluster: IPcsCluster
+    node_group_id: str
+    fleet_path: str
+    exporters: Mapping[Exporter, int] | Sequence[Exporter] = (Exporter.GPUNODE,)
+    max_node_count: int | None = None
+
+    @property
+    def ports(self) -> dict[Exporter, int]:
+        """The port of each of its exporters."""
+        return _ports_of(self.exporters)
 
 
 @jsii.implements(ec2.IConnectable)
@@ -135,6 +160,7 @@ class MetricsScraper(ClusterConstruct):
         fleets: Sequence[ScrapedFleet] = (),
         targets: Sequence[ScrapeTarget] = (),
         slurm_clusters: Mapping[str, IPcsCluster] | None = None,
+        node_groups: Sequence[ScrapedNodeGroup] = (),
         workspace: IMetricsWorkspace | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] = (),
@@ -157,6 +183,7 @@ class MetricsScraper(ClusterConstruct):
                 must admit the scraper: `scraper.connections.allow_to(cluster, ec2.Port.tcp(6817))`.
             slurm_clusters: Clusters of AWS PCS with `metrics=True` whose controllers are scraped, by a DNS label. Their
                 metrics get the label `cluster` with it. None by default.
+            node_groups: Compute node groups of AWS PCS whose nodes are scraped. None by default.
             workspace: Where the metrics go. By default to the default dataset of Amazon CloudWatch in this account and
                 Region.
             vpc_subnets: 2 to 5 subnets in different zones, in each of which AWS makes a network interface. By default
@@ -181,12 +208,12 @@ class MetricsScraper(ClusterConstruct):
             raise ValueError("zone: an existing zone has its name already; remove zone_name")
         subnets = _subnets(vpc, vpc_subnets)
         controllers = slurm_clusters or {}
-        self._check_place(subnets, fleets, controllers)
+        self._check_place(subnets, fleets, controllers, node_groups)
         report(self, check_workspace_of(workspace))
         name = zone.zone_name if zone is not None else zone_name or _default_zone(self._path)
-        labels = [*(one.name for one in fleets), *controllers]
+        labels = [*(one.name for one in fleets), *controllers, *(one.name for one in node_groups)]
         self.dns_names: dict[str, str] = {label: f"{label}.{name}" for label in labels}
-        everything = [*_targets_of(fleets, self.dns_names), *targets]
+        everything = [*_targets_of([*fleets, *node_groups], self.dns_names), *targets]
         for label in controllers:
             everything += Exporter.SLURMCTLD.at(dns_name=self.dns_names[label], labels={"cluster": label})
         report(self, check_targets(everything, interval_seconds=interval_seconds, timeout_seconds=timeout_seconds))
@@ -200,6 +227,7 @@ class MetricsScraper(ClusterConstruct):
             named = Named(
                 groups={one.name: one.fleet.fleet_name for one in fleets},
                 clusters={label: (one.cluster_id, one.cluster_arn) for label, one in controllers.items()},
+                node_groups={one.name: one.node_group_id for one in node_groups},
             )
             addresses = self._keep_addresses(named, self.zone, log_encryption_key)
         self._groups = list(security_groups) or [
@@ -216,6 +244,7 @@ class MetricsScraper(ClusterConstruct):
                 self._admit(one.name, exporter, one.fleet._node_security_groups[0], port)
         for label, cluster in controllers.items():
             self._admit(label, Exporter.SLURMCTLD, cluster.security_groups[0], Exporter.SLURMCTLD.default_port)
+        self._admit_to_node_groups(node_groups)
         self._read_node_anew()
 
     @property
@@ -229,6 +258,7 @@ class MetricsScraper(ClusterConstruct):
         subnets: Sequence[ec2.ISubnet],
         fleets: Sequence[ScrapedFleet],
         controllers: Mapping[str, IPcsCluster],
+        node_groups: Sequence[ScrapedNodeGroup],
     ) -> None:
         given = [
             (
@@ -243,7 +273,13 @@ class MetricsScraper(ClusterConstruct):
             self,
             [
                 *check_place([zone_of(subnet) for subnet in subnets], region=region),
-                *check_fleets([*given, *((name, True, None) for name in controllers)]),
+                *check_fleets(
+                    [
+                        *given,
+                        *((name, True, None) for name in controllers),
+                        *((one.name, True, one.max_node_count) for one in node_groups),
+                    ]
+                ),
                 *(
                     one
                     for name, cluster in controllers.items()
@@ -300,6 +336,18 @@ class MetricsScraper(ClusterConstruct):
             description=f"Managed collector scrapes {job}",
         )
 
+    def _admit_to_node_groups(self, node_groups: Sequence[ScrapedNodeGroup]) -> None:
+        """Let the collector reach compute nodes: those of a cluster are in one group, which has each rule once."""
+        clusters = list(dict.fromkeys(id_of_group(one.cluster.security_groups[0]) for one in node_groups))
+        admitted: set[tuple[int, int]] = set()
+        for one in node_groups:
+            group = one.cluster.security_groups[0]
+            index = clusters.index(id_of_group(group))
+            for exporter, port in one.ports.items():
+                if (index, port) not in admitted:
+                    self._admit(f"nodes{index or ''}", exporter, group, port)
+                    admitted.add((index, port))
+
     def _scraper(self, subnets: Sequence[ec2.ISubnet], workspace: IMetricsWorkspace | None) -> aps.CfnScraper:
         from aws_cdk import aws_aps as aps  # takes long to load
 
@@ -337,11 +385,19 @@ def _default_zone(path: str) -> str:
     return f"{words[-63:].strip('-')}.{_ZONE_SUFFIX}"
 
 
-def _targets_of(fleets: Sequence[ScrapedFleet], dns_names: Mapping[str, str]) -> list[ScrapeTarget]:
+def _ports_of(exporters: Mapping[Exporter, int] | Sequence[Exporter]) -> dict[Exporter, int]:
+    if isinstance(exporters, Mapping):
+        return dict(exporters)
+    return {exporter: exporter.default_port for exporter in exporters}
+
+
+def _targets_of(fleets: Sequence[ScrapedFleet | ScrapedNodeGroup], dns_names: Mapping[str, str]) -> list[ScrapeTarget]:
     found = []
     for one in fleets:
         # What the watchdog serves has this label itself.
-        path = one.fleet_path or (one.fleet.fleet_path if isinstance(one.fleet, GpuFleet) else one.name)
+        path = one.fleet_path
+        if path is None:
+            path = one.fleet.fleet_path if isinstance(one.fleet, GpuFleet) else one.name
         for exporter, port in one.ports.items():
             labels = {} if exporter is Exporter.GPUNODE else {"fleet": path}
             found += exporter.at(dns_name=dns_names[one.name], port=port, labels=labels)

@@ -565,6 +565,7 @@ _METRICS = (
         Resource.NODE_ADDRESSES,
         "AWS::StepFunctions::StateMachine",
         exists=_scrapes_by_name,
+        updated="the addresses of what the file has now are written",
         added="the addresses of the nodes are written into a private hosted zone",
         removed="the hosted zone stays, with its last records; delete it by hand",
     ),

@@ -45,7 +45,7 @@ def scraped_rows(spec: ClusterSpec) -> tuple[Row, ...]:
     """The rows of what the collector of the cluster file scrapes; none without `monitoring.metrics`."""
     fleets = scraped_fleets(spec)
     exporters = scraped_exporters(spec) if fleets else []
-    if spec.monitoring.metrics is not None and ORCHESTRATORS[spec.orchestrator].joins_slurm:
+    if spec.monitoring.metrics is not None and scrapes_controller(spec):
         exporters.append(Exporter.SLURMCTLD)
     return (*plan_prometheus_dashboard(fleets), *exporter_rows(exporters))
 
@@ -65,6 +65,11 @@ def scraped_exporters(spec: ClusterSpec) -> list[Exporter]:
     if ORCHESTRATORS[spec.orchestrator].joins_eks:
         found += [Exporter.DCGM, *([Exporter.VLLM] if _vllm_ports(spec) else [])]
     return found
+
+
+def scrapes_controller(spec: ClusterSpec) -> bool:
+    """Whether Slurm's controller serves metrics; of an existing cluster it is not known, and taken for granted."""
+    return ORCHESTRATORS[spec.orchestrator].joins_slurm and (spec.pcs.metrics or spec.pcs.existing is not None)
 
 
 def scraped_pods(spec: ClusterSpec) -> list[PodTarget]:
@@ -88,7 +93,7 @@ def _path(view: PlannedFleet, cluster: str) -> str:
     """Path of the construct of the nodes in the app."""
     is_serving = isinstance(view.spec, InferenceFleetSpec)
     stack = (inference_stack if is_serving else training_stack)(cluster, view.name)
-    if view.profile.joins_eks:
+    if view.profile.joins_eks or view.profile.joins_slurm:
         return f"{stack}/Nodes"
     return f"{stack}/Service/Fleet" if is_serving else f"{stack}/Fleet"
 

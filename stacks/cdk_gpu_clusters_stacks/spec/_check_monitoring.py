@@ -29,7 +29,7 @@ from cdk_gpu_clusters.rules.scrape import (
 from ._check_values import check_arn
 from ._document import Fault, faults_at
 from ._parts import SpecParts
-from .monitoring import BrakeSpec, BudgetSpec, MetricsSpec
+from .monitoring import SLURM_LABEL, BrakeSpec, BudgetSpec, MetricsSpec
 from .network import ExistingNetwork
 from .planned_fleet import PlannedFleet
 
@@ -83,26 +83,20 @@ def _check_brake(brake: BrakeSpec, parts: SpecParts, fleets: Sequence[PlannedFle
 
 def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find nodes that no collector reads, a place without one, and a retention that AWS refuses."""
-    if parts.profile.joins_slurm:
-        found = [*_check_controller(parts), *_check_subnets(parts)]
-        return faults_at(_METRICS, [replace(one, path="") for one in found]) + _check_retention(metrics, parts.region)
-    if parts.profile.joins_eks:
-        found = [replace(one, path="") for one in _check_subnets(parts)]
-        return faults_at(_METRICS, found) + _check_retention(metrics, parts.region)
-    in_groups = [one for one in fleets if one.profile.group is GroupKind.AUTO_SCALING_GROUP]
-    findings = check_fleets(
-        [(one.name, one in in_groups, one.node_count if one.serves_metrics else None) for one in fleets]
-    )
-    if in_groups and not any(one.serves_metrics for one in fleets):
-        findings.append(_nothing_to_scrape())
-    if in_groups:
+    findings = []
+    if not parts.profile.joins_eks:
+        taken = [(SLURM_LABEL, True, None)] if parts.profile.joins_slurm else []
+        findings += check_fleets([*taken, *((one.name, True, one.node_count) for one in fleets if one.serves_metrics)])
+        if fleets and not any(one.serves_metrics for one in fleets):
+            findings += _check_controller(parts) if parts.profile.joins_slurm else [_nothing_to_scrape()]
+    if fleets:
         findings += _check_subnets(parts)
     faults = faults_at(_METRICS, [replace(one, path="") for one in findings])
     return faults + _check_retention(metrics, parts.region)
 
 
 def _check_controller(parts: SpecParts) -> list[Finding]:
-    """Of AWS PCS: whether the controller serves metrics; those of an existing cluster are not known."""
+    """Of AWS PCS without nodes that serve metrics: whether the controller does; of an existing one it is not known."""
     if parts.pcs_is_broken or (parts.pcs is not None and (parts.pcs.metrics or parts.pcs.existing is not None)):
         return []
     return [replace(one, fix="add metrics: true to pcs") for one in check_controller("pcs", {})]

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ._base import AsTuple, SpecModel, Text
-from .changes import Resource, makes, replaces, updates
+from .changes import TEMPLATES, Resource, makes, replaces, updates
 from .fleet import TopicArn
 
+#: DNS label of Slurm's controller, which no scraped fleet has.
+SLURM_LABEL = "slurm"
 _Percents = tuple[float, ...]
 
 
@@ -91,11 +93,11 @@ class MonitoringSpec(SpecModel):
     metrics: Annotated[
         MetricsSpec | None,
         makes(Resource.SCRAPER, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_WORKSPACE),
-        updates(Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE),
+        updates(*TEMPLATES),
     ] = Field(
         default=None,
-        description="Metrics for Prometheus, which a collector of AWS scrapes: of the nodes with `orchestrator: ec2`, "
-        "of nodes and pods with `orchestrator: eks`, of Slurm's controller with `orchestrator: pcs`. Default: none.",
+        description="Metrics for Prometheus, which a collector of AWS scrapes: of the nodes, with `orchestrator: eks` "
+        "of pods, and with `orchestrator: pcs` and `pcs.metrics` of Slurm's controller. Default: none.",
     )
 
     @property

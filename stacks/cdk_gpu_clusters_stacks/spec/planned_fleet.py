@@ -249,7 +249,7 @@ class PlannedFleet(FleetPart):
         """Whether a collector reads the metrics of its nodes: the file asks for it, and their watchdog serves them."""
         monitoring = self.parts.monitoring
         asked = monitoring is not None and monitoring.metrics is not None
-        return asked and not self.profile.joins_slurm and self.spec.watch.mode != "off"
+        return asked and self.spec.watch.mode != "off"
 
     @property
     def has_dns_record(self) -> bool:

@@ -135,7 +135,14 @@ def test_what_is_paid_before_use_or_at_a_changing_price_is_not_counted(tmp_path:
         ("nodes: 1", 'nodes: 1, watch: { mode: "off" }', "6:15 GPU-SCR-002"),
         ("nodes: 1 }", 'nodes: 1 }, b: { instance_type: g6.xlarge, nodes: 300, watch: { mode: "off" } }', ""),
         ("version: 1", "version: 1\norchestrator: eks", ""),
-        ("version: 1", "version: 1\norchestrator: pcs", "7:15 GPU-SCR-007"),
+        ("version: 1", "version: 1\norchestrator: pcs", ""),
+        ("{ a: {", "{ slurm: {", ""),
+        (
+            "a: { instance_type: g6.xlarge, nodes: 1 } } }",
+            "slurm: { instance_type: g6.xlarge, nodes: 1 } } }\norchestrator: pcs",
+            "7:15 GPU-SCR-006",
+        ),
+        ("nodes: 1 } } }", 'nodes: 1, watch: { mode: "off" } } } }\norchestrator: pcs', "7:15 GPU-SCR-007"),
         ("version: 1", 'version: 1\norchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }', ""),
         ("REGIONa }", f"REGIONa, control_availability_zones: [{', '.join(f'REGION{one}' for one in 'abcdef')}] }}", ""),
         (
