@@ -35,6 +35,8 @@ from cdk_gpu_clusters_stacks.spec.monitoring import SLURM_LABEL, BrakeSpec, Budg
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
 
 if TYPE_CHECKING:  # takes long to load
+    from aws_cdk import aws_route53 as route53
+
     from cdk_gpu_clusters_stacks.eks import EksStack, ExistingEks
     from cdk_gpu_clusters_stacks.slurm import ExistingSlurm, SlurmStack
 
@@ -85,7 +87,7 @@ class MonitoringStack(cdk.Stack):
             if kubernetes is not None:
                 self._scrape_pods(site, serving, kubernetes, workspace)
             else:
-                self._scrape_nodes(site, serving, slurm, workspace)
+                self._scrape_nodes(site, spec.metrics, serving, slurm, workspace)
 
     def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
         """A fleet with the names that its stacks have."""
@@ -156,6 +158,7 @@ class MonitoringStack(cdk.Stack):
     def _scrape_nodes(
         self,
         site: Site,
+        spec: MetricsSpec,
         fleets: Sequence[NodesStack],
         slurm: SlurmStack | ExistingSlurm | None,
         workspace: MetricsWorkspace | None,
@@ -165,12 +168,15 @@ class MonitoringStack(cdk.Stack):
         fleets = sorted(fleets, key=lambda one: one.planned.name)
         vpc = site.place.vpc(self)
         cluster = None if slurm is None else slurm.import_into(self, vpc)
+        zone_name = f"{site.spec.name}.gpu-metrics.internal"
+        zone = None if spec.zone_id is None else self._zone(spec.zone_id, zone_name)
         MetricsScraper(
             self,
             "Scraper",
             vpc=vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=site.place.service_subnets(self)[:MOST_SUBNETS]),
-            zone_name=f"{site.spec.name}.gpu-metrics.internal",
+            zone_name=zone_name if zone is None else None,
+            zone=zone,
             fleets=[] if cluster is not None else [self._scraped(fleet, exporters) for fleet in fleets],
             slurm_clusters={} if cluster is None or not scrapes_controller(site.spec) else {SLURM_LABEL: cluster},
             node_groups=[]
@@ -186,6 +192,13 @@ class MonitoringStack(cdk.Stack):
                 for fleet in fleets
             ],
             workspace=workspace,
+        )
+
+    def _zone(self, zone_id: str, name: str) -> route53.IPrivateHostedZone:
+        from aws_cdk import aws_route53 as route53  # takes long to load
+
+        return route53.PrivateHostedZone.from_hosted_zone_attributes(
+            self, "Zone", hosted_zone_id=zone_id, zone_name=name
         )
 
     def _scraped(self, fleet: NodesStack, exporters: Sequence[Exporter]) -> ScrapedFleet:

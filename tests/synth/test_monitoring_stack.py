@@ -144,6 +144,17 @@ def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesiz
     assert "NodeSecurityGroupId" not in templates["lab-fleet-split"]["Outputs"]
 
 
+def test_a_zone_that_an_earlier_collector_left_is_used_again(synthesize: Synthesize) -> None:
+    """The names of the records are those of before, and no second zone of the name is made."""
+    metrics = "monitoring: { metrics: { zone_id: Z0123456789ABCDEFGHIJ } }\n"
+    resources = synthesize(f"{CLUSTER}{metrics}")["lab-monitoring"]["Resources"].values()
+    assert "AWS::Route53::HostedZone" not in {one["Type"] for one in resources}
+    [machine] = [one["Properties"] for one in resources if one["Type"] == "AWS::StepFunctions::StateMachine"]
+    assert machine["DefinitionSubstitutions"] == {"Zone": "Z0123456789ABCDEFGHIJ"}
+    [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
+    assert "reserved.lab.gpu-metrics.internal" in scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"]
+
+
 def test_a_brake_reads_the_names_of_its_groups_and_notifies_as_the_budget_does(synthesize: Synthesize) -> None:
     brake = "budget: { usd_per_month: 500, emails: [a@example.org], brake: { fleets: [split], percent: 90 } }"
     templates = synthesize(f"{CLUSTER}monitoring: {{ {brake} }}\n")

@@ -67,6 +67,12 @@ SCRAPED_PODS = define_rule(
     '"Object Names and IDs"',
 )
 
+SCRAPER_ZONE = define_rule(
+    "GPU-SCR-010",
+    "a hosted zone is named where a scraper finds nodes by DNS names",
+    source="a scraper of Amazon EKS finds nodes and pods by the Kubernetes API",
+)
+
 LEAST_INTERVAL_SECONDS = 30
 _MOST_BYTES = 256 * 1024
 _MOST_PORT = 65_535

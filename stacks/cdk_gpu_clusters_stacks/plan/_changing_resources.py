@@ -501,6 +501,11 @@ def _scrapes_by_name(side: Side) -> bool:
     return _has_metrics(side) and side.cluster.orchestrator != "eks"
 
 
+def _makes_zone(side: Side) -> bool:
+    metrics = side.cluster.monitoring.metrics
+    return _scrapes_by_name(side) and metrics is not None and metrics.zone_id is None
+
+
 _MONITORING = (
     _TAGS,
     Row(
@@ -565,9 +570,17 @@ _METRICS = (
         Resource.NODE_ADDRESSES,
         "AWS::StepFunctions::StateMachine",
         exists=_scrapes_by_name,
-        updated="the addresses of what the file has now are written",
+        updated="the addresses of what the file has now are written, into the zone that it names",
         added="the addresses of the nodes are written into a private hosted zone",
-        removed="the hosted zone stays, with its last records; delete it by hand",
+        removed="no addresses are written any more",
+    ),
+    Row(
+        Resource.METRICS_ZONE,
+        "AWS::Route53::HostedZone",
+        exists=_makes_zone,
+        added="a private hosted zone is made; one of its name that is left in the network makes the deployment fail: "
+        "name it as zone_id",
+        removed="the hosted zone stays, with its last records; name it as zone_id, or delete it by hand",
     ),
     Row(
         Resource.METRICS_WORKSPACE,

@@ -21,6 +21,7 @@ from cdk_gpu_clusters.rules.scrape import (
     MOST_SUBNETS,
     SCRAPE_TARGET,
     SCRAPER_SUBNETS,
+    SCRAPER_ZONE,
     check_controller,
     check_fleets,
     check_place,
@@ -92,6 +93,8 @@ def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[Plan
     if fleets:
         findings += _check_subnets(parts)
     faults = faults_at(_METRICS, [replace(one, path="") for one in findings])
+    if parts.profile.joins_eks and metrics.zone_id is not None:
+        faults += faults_at((*_METRICS, "zone_id"), [_zone_without_effect(metrics.zone_id)])
     return faults + _check_retention(metrics, parts.region)
 
 
@@ -119,6 +122,15 @@ def _nothing_to_scrape() -> Finding:
         got="watch: {mode: off}",
         allowed="a fleet with a watchdog",
         fix="remove monitoring.metrics, or let the watchdog of a fleet run, with mode on or dry-run",
+    )
+
+
+def _zone_without_effect(zone_id: str) -> Finding:
+    return SCRAPER_ZONE.finding(
+        cause="the collector of a cluster of Amazon EKS writes no DNS records",
+        got=zone_id,
+        allowed="no zone_id with orchestrator: eks",
+        fix="remove zone_id",
     )
 
 

@@ -101,6 +101,7 @@ class Resource(Enum):
     SCRAPER = auto()
     SCRAPER_GROUP = auto()
     NODE_ADDRESSES = auto()
+    METRICS_ZONE = auto()
     METRICS_WORKSPACE = auto()
     BUDGET = auto()
     BUDGET_TOPIC = auto()

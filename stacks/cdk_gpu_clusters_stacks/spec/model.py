@@ -83,7 +83,7 @@ class ClusterSpec(SpecModel):
         Literal["ec2", "eks", "pcs"],
         updates(Resource.FLEET),
         replaces(Resource.SCRAPER),
-        makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES),
+        makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_ZONE),
     ] = Field(
         default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "

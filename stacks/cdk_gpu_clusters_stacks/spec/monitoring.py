@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from ._base import AsTuple, SpecModel, Text
 from .changes import TEMPLATES, Resource, makes, replaces, updates
@@ -12,6 +12,8 @@ from .fleet import TopicArn
 
 #: DNS label of Slurm's controller, which no scraped fleet has.
 SLURM_LABEL = "slurm"
+#: Amazon Route 53 API reference, ResourceId: 32 characters at most.
+HostedZoneId = Annotated[str, StringConstraints(pattern=r"^Z[A-Z0-9]{1,31}$")]
 _Percents = tuple[float, ...]
 
 
@@ -76,6 +78,12 @@ class MetricsSpec(SpecModel):
         "NVIDIA's DCGM exporter at port 9400, and `node`, the node exporter at port 9100. On Amazon EKS they are pods, "
         "and those of the DCGM exporter, of vLLM and of Ray are found anyway.",
     )
+    zone_id: Annotated[HostedZoneId | None, updates(Resource.NODE_ADDRESSES), makes(Resource.METRICS_ZONE)] = Field(
+        default=None,
+        description="Existing private hosted zone `<name>.gpu-metrics.internal` of the network, such as the one that "
+        "an earlier collector of this cluster has left. Default: one is made, and kept without its stack.",
+        examples=["Z0123456789ABCDEFGHIJ"],
+    )
 
 
 class MonitoringSpec(SpecModel):
@@ -92,7 +100,13 @@ class MonitoringSpec(SpecModel):
 
     metrics: Annotated[
         MetricsSpec | None,
-        makes(Resource.SCRAPER, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_WORKSPACE),
+        makes(
+            Resource.SCRAPER,
+            Resource.SCRAPER_GROUP,
+            Resource.NODE_ADDRESSES,
+            Resource.METRICS_ZONE,
+            Resource.METRICS_WORKSPACE,
+        ),
         updates(*TEMPLATES),
     ] = Field(
         default=None,

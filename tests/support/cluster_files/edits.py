@@ -589,6 +589,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "no metrics for Prometheus any more": (SCRAPED, SCRAPED.removeprefix(TRAINING), ""),
     "metrics to CloudWatch": (SCRAPED, "destination: workspace, ", ""),
     "a retention": (SCRAPED, "exporters:", "retention_days: 400, exporters:"),
+    "a zone that was left": (SCRAPED, "exporters:", "zone_id: Z0123456789ABCDEFGHIJ, exporters:"),
     "another exporter": (SCRAPED, "[dcgm]", "[dcgm, node]"),
     "a fleet less to scrape": (
         SCRAPED,
