@@ -66,7 +66,8 @@ def test_the_rules_are_valid(promtool: str, tmp_path: Path) -> None:
 def test_every_alert_has_a_day_and_a_runbook() -> None:
     assert set(ALERTS) == {day.partition(",")[0] for day in DAYS}
     for name, alert in ALERTS.items():
-        assert alert["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
+        page = "https://github.com/cdk-gpu-clusters/cdk-gpu-clusters/blob/main/docs/alerts.md"
+        assert alert["annotations"]["runbook_url"] == f"{page}#{name.lower()}"
         assert f"\n## {name}\n" in RUNBOOKS
 
 

@@ -8,9 +8,11 @@ import yaml
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at
-from cdk_gpu_clusters.node.alerts import NodeAlert, prometheus_alerts, runbook_of
+from cdk_gpu_clusters.errors import raise_for
+from cdk_gpu_clusters.node.alerts import RUNBOOK_URL, NodeAlert, prometheus_alerts, runbook_of
 from cdk_gpu_clusters.node.gpunode.metrics import names
 from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
+from cdk_gpu_clusters.rules.metrics_workspace import check_runbooks
 from cdk_gpu_clusters.rules.scrape import JOB
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ _RECORDED = (
 )
 
 
-def prometheus_rules(*, idle_minutes: int | None = 60) -> str:
+def prometheus_rules(*, idle_minutes: int | None = 60, runbook_url: str = RUNBOOK_URL) -> str:
     """A file of rules for Prometheus: alerts about nodes, and sums for each fleet.
 
     A failed boot has no rule. A node that failed its boot serves no `/metrics`, and the CloudWatch alarm reports it.
@@ -44,17 +46,20 @@ def prometheus_rules(*, idle_minutes: int | None = 60) -> str:
 
     Args:
         idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440; None for no such alert.
+        runbook_url: Address of the page with the runbooks, where the section of an alert has its name in small letters.
+            By default the page of this library, `docs/alerts.md` in its repository.
 
     Raises:
-        ConfigError: GPU-ALM-001.
+        ConfigError: GPU-ALM-001, GPU-AMP-006.
 
     Example:
         >>> print(prometheus_rules(idle_minutes=30).partition("  - alert: Idle")[2].splitlines()[1].strip())
         expr: min by (fleet) (gpu_cluster_idle_seconds) >= 1800
     """
     alerts = prometheus_alerts(idle_minutes)
+    raise_for(check_runbooks(runbook_url))
     groups = [
-        {"name": "gpu-cluster-alerts", "rules": [*map(_alert, alerts), _silent()]},
+        {"name": "gpu-cluster-alerts", "rules": [*(_alert(one, runbook_url) for one in alerts), _silent(runbook_url)]},
         {
             "name": "gpu-cluster-fleets",
             "rules": [
@@ -69,7 +74,7 @@ def prometheus_rules(*, idle_minutes: int | None = 60) -> str:
     return yaml.safe_dump({"groups": groups}, sort_keys=False, width=1000)
 
 
-def _alert(alert: NodeAlert) -> dict[str, Any]:
+def _alert(alert: NodeAlert, runbook_url: str) -> dict[str, Any]:
     name = alert.metric.prometheus_name
     if alert.metric.per == "event":
         expression = f"sum by (fleet, instance_id) (increase({name}[{_EVENT_WINDOW}])) > 0"
@@ -77,20 +82,24 @@ def _alert(alert: NodeAlert) -> dict[str, Any]:
         expression = f"min by (fleet) ({name}) >= {alert.threshold}"
     else:
         expression = f"max by (fleet, instance_id) ({name}) >= {alert.threshold}"
-    return {"alert": alert.name, "expr": expression, "annotations": _annotations(alert.name, alert.meaning)}
+    return {
+        "alert": alert.name,
+        "expr": expression,
+        "annotations": _annotations(alert.name, alert.meaning, runbook_url),
+    }
 
 
-def _silent() -> dict[str, Any]:
+def _silent(runbook_url: str) -> dict[str, Any]:
     meaning = "A node does not answer Prometheus, or has stopped measuring; its instance may have ended."
     up = f'up{{job="{JOB}"}}'
     # A node that answers without values raises no other alert.
     expression = f"{up} == 0 or ({up} == 1 unless on (job, instance) {MEASURED_AT})"
-    annotations = _annotations(NODE_SILENT, meaning)
+    annotations = _annotations(NODE_SILENT, meaning, runbook_url)
     return {"alert": NODE_SILENT, "expr": expression, "for": _SILENT_FOR, "annotations": annotations}
 
 
-def _annotations(name: str, meaning: str) -> dict[str, str]:
-    return {"summary": meaning, "runbook": runbook_of(name)}
+def _annotations(name: str, meaning: str, runbook_url: str) -> dict[str, str]:
+    return {"summary": meaning, "runbook_url": runbook_of(name, runbook_url)}
 
 
 class PrometheusRules(ClusterConstruct):
@@ -117,6 +126,7 @@ class PrometheusRules(ClusterConstruct):
         workspace_arn: str,
         idle_minutes: int | None = 60,
         namespace_name: str = "gpu-clusters",
+        runbook_url: str = RUNBOOK_URL,
     ) -> None:
         """Define the rules.
 
@@ -127,15 +137,16 @@ class PrometheusRules(ClusterConstruct):
             idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440. 60 by default; None
                 for no such alert.
             namespace_name: Name of the group of rules, unique in the workspace. A change replaces it.
+            runbook_url: As in `prometheus_rules`.
 
         Raises:
-            ConfigError: GPU-ALM-001.
+            ConfigError: GPU-ALM-001, GPU-AMP-006.
         """
         from aws_cdk import aws_aps as aps  # takes long to load
 
         super().__init__(scope, construct_id)
         with errors_at(self):
-            data = prometheus_rules(idle_minutes=idle_minutes)
+            data = prometheus_rules(idle_minutes=idle_minutes, runbook_url=runbook_url)
         self.cfn_rule_groups_namespace: aps.CfnRuleGroupsNamespace = aps.CfnRuleGroupsNamespace(
             self, "Resource", name=namespace_name, workspace=workspace_arn, data=data
         )
