@@ -23,6 +23,11 @@ NODE_SILENT: Final = "NodeSilent"
 _EVENT_WINDOW = "15m"
 # Three scrapes a minute apart may fail, as the values of a node that is busy may be three minutes old.
 _SILENT_FOR = "5m"
+# Of NVIDIA's DCGM exporter. In Kubernetes it labels a GPU or MIG device with the pod that has it. Prometheus renames these
+# labels, because the pod of the exporter has the same ones.
+_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+# This library's choice.
+_IDLE_SHARE = 0.05
 #: What is recorded for each fleet.
 _RECORDED = (
     (names.GPU_UTILIZATION, "avg"),
@@ -39,13 +44,17 @@ _RECORDED = (
 def prometheus_rules(*, idle_minutes: int | None = 60, runbook_url: str = RUNBOOK_URL) -> str:
     """A file of rules for Prometheus: alerts about nodes, and sums for each fleet.
 
+    Where the DCGM exporter is scraped, the GPUs and MIG devices that pods of Kubernetes have are counted: all of them, and
+    those whose engine was active for less than 5 percent of the time throughout `idle_minutes`.
+
     A failed boot has no rule. A node that failed its boot serves no `/metrics`, and the CloudWatch alarm reports it.
 
-    Sources: Prometheus documentation, "Alerting rules", "Recording rules", and "Recording rules" of its best practices
-    (names).
+    Sources: Prometheus documentation, "Alerting rules", "Recording rules", "Recording rules" of its best practices
+    (names), and scrape_config (`honor_labels`); NVIDIA/dcgm-exporter, issue 342 (labels of pods).
 
     Args:
-        idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440; None for no such alert.
+        idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440, and how long GPUs that
+            are counted as idle are so; None for neither.
         runbook_url: Address of the page with the runbooks, where the section of an alert has its name in small letters.
             By default the page of this library, `docs/alerts.md` in its repository.
 
@@ -70,8 +79,30 @@ def prometheus_rules(*, idle_minutes: int | None = 60, runbook_url: str = RUNBOO
                 for metric, operation in _RECORDED
             ],
         },
+        {
+            "name": "gpu-cluster-gpus",
+            "rules": [{"record": name, "expr": expression} for name, expression in _gpus(idle_minutes).items()],
+        },
     ]
     return yaml.safe_dump({"groups": groups}, sort_keys=False, width=1000)
+
+
+def _gpus(idle_minutes: int | None) -> dict[str, str]:
+    """What is recorded of the number of GPUs: all and idle ones of fleets, allocated and idle ones of pods."""
+    gpus, idle = names.GPU_MEMORY_USED.prometheus_name, names.IDLE_SECONDS.prometheus_name
+    held = f'{_ACTIVE}{{exported_pod!=""}}'
+    recorded = {"fleet:gpus:count": f"count by (fleet) ({gpus})"}
+    if idle_minutes is not None:
+        of_idle_nodes = f"{gpus} and on (fleet, instance_id) {idle} >= {60 * idle_minutes}"
+        recorded["fleet:idle_gpus:count"] = f"count by (fleet) ({of_idle_nodes}) or 0 * count by (fleet) ({gpus})"
+    recorded["cluster:allocated_gpus:count"] = f"count by (cluster) ({held})"
+    if idle_minutes is not None:
+        # One that a pod has for less than this time may be about to start.
+        unused = f"max_over_time({held}[{idle_minutes}m]) < {_IDLE_SHARE} and {held} offset {idle_minutes}m"
+        recorded["cluster:allocated_idle_gpus:count"] = (
+            f"count by (cluster) ({unused}) or 0 * count by (cluster) ({held})"
+        )
+    return recorded
 
 
 def _alert(alert: NodeAlert, runbook_url: str) -> dict[str, Any]:
