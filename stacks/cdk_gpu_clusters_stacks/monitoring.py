@@ -17,6 +17,7 @@ from cdk_gpu_clusters.observability.brake import FleetBrake
 from cdk_gpu_clusters.observability.budget import ClusterBudget
 from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
 from cdk_gpu_clusters.observability.eks_scraper import EksMetricsScraper
+from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthentication, GrafanaWorkspace
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
 from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet, ScrapedNodeGroup
 from cdk_gpu_clusters.observability.targets import Exporter
@@ -41,8 +42,14 @@ if TYPE_CHECKING:  # takes long to load
     from cdk_gpu_clusters_stacks.slurm import ExistingSlurm, SlurmStack
 
 
+_SIGN_IN = {
+    "identity-center": GrafanaAuthentication.IDENTITY_CENTER,
+    "saml": GrafanaAuthentication.SAML,
+}
+
+
 class MonitoringStack(cdk.Stack):
-    """The dashboard, the budget and the collector of metrics of a cluster, whichever its file has."""
+    """The dashboard, the budget, the collector of metrics and Grafana of a cluster, whichever its file has."""
 
     def __init__(
         self,
@@ -81,6 +88,7 @@ class MonitoringStack(cdk.Stack):
             if spec.brake is not None:
                 by_name = {one.planned.name: one for one in fleets}
                 self._brake(made, spec.brake, [by_name[name] for name in spec.brake.fleets])
+        workspace = None
         if spec.metrics is not None:
             serving = [fleet for fleet in fleets if fleet.planned.serves_metrics]
             workspace = self._workspace(site.spec.name, spec.metrics)
@@ -88,6 +96,12 @@ class MonitoringStack(cdk.Stack):
                 self._scrape_pods(site, serving, kubernetes, workspace)
             else:
                 self._scrape_nodes(site, spec.metrics, serving, slurm, workspace)
+
+        if spec.grafana is not None:
+            ways = [_SIGN_IN[one] for one in spec.grafana.authentication]
+            metrics = [] if workspace is None else [workspace]
+            shown = GrafanaWorkspace(self, "Grafana", authentication=ways, metrics=metrics, name=site.spec.name)
+            publish(self, "GrafanaEndpoint", shown.endpoint, description="Host name of the workspace of Grafana")
 
     def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
         """A fleet with the names that its stacks have."""

@@ -155,6 +155,19 @@ def test_a_zone_that_an_earlier_collector_left_is_used_again(synthesize: Synthes
     assert "reserved.lab.gpu-metrics.internal" in scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"]
 
 
+def test_grafana_reads_the_workspace_of_the_metrics(synthesize: Synthesize) -> None:
+    metrics = "monitoring: { metrics: { destination: workspace }, grafana: { authentication: [identity-center] } }\n"
+    template = synthesize(f"{CLUSTER}{metrics}")["lab-monitoring"]
+    resources = template["Resources"]
+    [grafana] = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::Grafana::Workspace"]
+    assert (grafana["Name"], grafana["AuthenticationProviders"]) == ("lab", ["AWS_SSO"])
+    [workspace] = [name for name, one in resources.items() if one["Type"] == "AWS::APS::Workspace"]
+    policies = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::IAM::ManagedPolicy"]
+    [reads] = [one["PolicyDocument"]["Statement"][0] for one in policies if "aps:QueryMetrics" in json.dumps(one)]
+    assert reads["Resource"] == {"Fn::GetAtt": [workspace, "Arn"]}
+    assert "GrafanaEndpoint" in template["Outputs"]
+
+
 def test_a_brake_reads_the_names_of_its_groups_and_notifies_as_the_budget_does(synthesize: Synthesize) -> None:
     brake = "budget: { usd_per_month: 500, emails: [a@example.org], brake: { fleets: [split], percent: 90 } }"
     templates = synthesize(f"{CLUSTER}monitoring: {{ {brake} }}\n")

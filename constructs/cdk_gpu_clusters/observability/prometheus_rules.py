@@ -23,8 +23,8 @@ NODE_SILENT: Final = "NodeSilent"
 _EVENT_WINDOW = "15m"
 # Three scrapes a minute apart may fail, as the values of a node that is busy may be three minutes old.
 _SILENT_FOR = "5m"
-# Of NVIDIA's DCGM exporter. In Kubernetes it labels a GPU or MIG device with the pod that has it. Prometheus renames these
-# labels, because the pod of the exporter has the same ones.
+# Of NVIDIA's DCGM exporter. In Kubernetes it labels a GPU or MIG device with the pod that has it. Prometheus renames
+# these labels, because the pod of the exporter has the same ones.
 _ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 # This library's choice.
 _IDLE_SHARE = 0.05
@@ -44,8 +44,8 @@ _RECORDED = (
 def prometheus_rules(*, idle_minutes: int | None = 60, runbook_url: str = RUNBOOK_URL) -> str:
     """A file of rules for Prometheus: alerts about nodes, and sums for each fleet.
 
-    Where the DCGM exporter is scraped, the GPUs and MIG devices that pods of Kubernetes have are counted: all of them, and
-    those whose engine was active for less than 5 percent of the time throughout `idle_minutes`.
+    Where the DCGM exporter is scraped, the GPUs and MIG devices that pods of Kubernetes have are counted: all of them,
+    and those whose engine was active for less than 5 percent of the time throughout `idle_minutes`.
 
     A failed boot has no rule. A node that failed its boot serves no `/metrics`, and the CloudWatch alarm reports it.
 

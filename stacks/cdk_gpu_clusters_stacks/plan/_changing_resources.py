@@ -591,6 +591,14 @@ _METRICS = (
         removed="the workspace stays, with its metrics; delete it by hand",
     ),
 )
+_GRAFANA = Row(
+    Resource.GRAFANA,
+    "AWS::Grafana::Workspace",
+    exists=lambda side: side.cluster.monitoring.grafana is not None,
+    updated="people sign in to the workspace in other ways",
+    added="a workspace of Grafana is made; an administrator assigns people and adds data sources",
+    removed="the workspace stays, with its dashboards; delete it by hand",
+)
 _CAPACITY = (
     _TAGS,
     Row(
@@ -869,7 +877,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "link": (_LINK,),
     "kubernetes": _KUBERNETES,
     "software": _SOFTWARE,
-    "monitoring": (*_MONITORING, *_METRICS),
+    "monitoring": (*_MONITORING, *_METRICS, _GRAFANA),
     "slurm": _SLURM,
     "queue": _QUEUE,
     "login": _LOGIN,

@@ -16,6 +16,7 @@ from cdk_gpu_clusters.rules.budget import (
     check_recipient,
 )
 from cdk_gpu_clusters.rules.fleet import check_emails
+from cdk_gpu_clusters.rules.grafana import check_grafana
 from cdk_gpu_clusters.rules.metrics_workspace import WORKSPACE_RETENTION, check_workspace
 from cdk_gpu_clusters.rules.scrape import (
     MOST_SUBNETS,
@@ -35,17 +36,24 @@ from .network import ExistingNetwork
 from .planned_fleet import PlannedFleet
 
 _BUDGET, _METRICS = ("monitoring", "budget"), ("monitoring", "metrics")
-_BRAKE = (*_BUDGET, "brake")
+_BRAKE, _GRAFANA = (*_BUDGET, "brake"), ("monitoring", "grafana")
 
 
 def check_monitoring(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
-    """Find what AWS refuses of a budget and of a collector of metrics, and what they would be without effect on."""
+    """Find what AWS refuses of a budget, of a collector of metrics and of Grafana, and what they have no effect on."""
     if parts.monitoring is None:
         return []
     metrics, budget = parts.monitoring.metrics, parts.monitoring.budget
     faults = [] if metrics is None else _check_metrics(metrics, parts, fleets)
     if budget is not None:
         faults += _check_budget_section(budget, parts, fleets)
+    if parts.monitoring.grafana is not None:
+        for one in check_grafana(parts.monitoring.grafana.authentication, region=parts.region):
+            if one.path == "region":
+                faults += faults_at(_GRAFANA, [replace(one, path="")])
+            else:
+                here = replace(one, path="", allowed="identity-center, saml or both")
+                faults += faults_at((*_GRAFANA, one.path), [here])
     return faults
 
 

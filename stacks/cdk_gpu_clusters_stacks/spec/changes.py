@@ -103,6 +103,7 @@ class Resource(Enum):
     NODE_ADDRESSES = auto()
     METRICS_ZONE = auto()
     METRICS_WORKSPACE = auto()
+    GRAFANA = auto()
     BUDGET = auto()
     BUDGET_TOPIC = auto()
     BUDGET_ADDRESSES = auto()

@@ -86,6 +86,18 @@ class MetricsSpec(SpecModel):
     )
 
 
+class GrafanaSpec(SpecModel):
+    """A workspace of Amazon Managed Grafana that reads the metrics of the cluster."""
+
+    authentication: Annotated[tuple[Literal["identity-center", "saml"], ...], AsTuple, updates(Resource.GRAFANA)] = (
+        Field(
+            description="How people sign in: `identity-center`, AWS IAM Identity Center, which the account has enabled; "
+            "`saml`, an identity provider that is configured in the workspace after the deployment; or both.",
+            examples=[["identity-center"]],
+        )
+    )
+
+
 class MonitoringSpec(SpecModel):
     """What monitors the cluster beside the alarms of its fleets; nothing by default."""
 
@@ -114,6 +126,12 @@ class MonitoringSpec(SpecModel):
         "of pods, and with `orchestrator: pcs` and `pcs.metrics` of Slurm's controller. Default: none.",
     )
 
+    grafana: Annotated[GrafanaSpec | None, makes(Resource.GRAFANA)] = Field(
+        default=None,
+        description="A workspace of Amazon Managed Grafana that reads CloudWatch and the workspace of `metrics`. "
+        "Default: none.",
+    )
+
     @property
     def has_workspace(self) -> bool:
         """Whether metrics go to a workspace that is made for them."""
@@ -132,4 +150,5 @@ class MonitoringSpec(SpecModel):
     @property
     def has_stack(self) -> bool:
         """Whether a stack is made for it."""
-        return self.dashboard or self.budget is not None or self.metrics is not None
+        parts = (self.budget, self.metrics, self.grafana)
+        return self.dashboard or any(one is not None for one in parts)

@@ -589,6 +589,13 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "no metrics for Prometheus any more": (SCRAPED, SCRAPED.removeprefix(TRAINING), ""),
     "metrics to CloudWatch": (SCRAPED, "destination: workspace, ", ""),
     "a retention": (SCRAPED, "exporters:", "retention_days: 400, exporters:"),
+    "Grafana": (SCRAPED, "exporters: [dcgm] }", "exporters: [dcgm] }\n  grafana: { authentication: [saml] }"),
+    "Grafana alone": (TRAINING, "data:\n", "monitoring: { grafana: { authentication: [saml] } }\ndata:\n"),
+    "another way into Grafana": (
+        TRAINING + "monitoring: { grafana: { authentication: [saml] } }\n",
+        "[saml]",
+        "[identity-center]",
+    ),
     "a zone that was left": (SCRAPED, "exporters:", "zone_id: Z0123456789ABCDEFGHIJ, exporters:"),
     "another exporter": (SCRAPED, "[dcgm]", "[dcgm, node]"),
     "a fleet less to scrape": (

@@ -39,6 +39,7 @@ def faults(folder: Path, text: str, region: str = "us-east-1") -> str:
         "dashboard: false, budget: null",
         "budget: { usd_per_month: 5, emails: [a@b.org], brake: { fleets: [a], percent: 90.5 } }",
         "metrics: {}",
+        "grafana: { authentication: [identity-center, saml] }",
         "metrics: { zone_id: Z0123456789ABCDEFGHIJ }",
         "metrics: { destination: workspace, retention_days: 1095, exporters: [dcgm, node] }",
     ],
@@ -71,6 +72,10 @@ def test_what_is_right_has_no_findings(tmp_path: Path, text: str) -> None:
         ("metrics: { destination: grafana }", "6:39 GPU-SPEC-008"),
         ("metrics: { exporters: [gpunode] }", "6:38 GPU-SPEC-008"),
         ("metrics: { zone_id: zone }", "6:35 GPU-SPEC-008"),
+        ("grafana: {}", "6:15 GPU-SPEC-006"),
+        ("grafana: { authentication: [] }", "6:26 GPU-GRF-001"),
+        ("grafana: { authentication: [saml, saml] }", "6:26 GPU-GRF-001"),
+        ("grafana: { authentication: [password] }", "6:43 GPU-SPEC-008"),
         ("metrics: { retention_days: 30 }", "6:42 GPU-AMP-001"),
         ("metrics: { destination: workspace, retention_days: 1096 }", "6:66 GPU-AMP-001"),
     ],
@@ -175,3 +180,7 @@ def test_a_region_without_collectors_is_named(tmp_path: Path) -> None:
 def test_a_zone_has_no_effect_on_eks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.CLUSTER", CLUSTER.replace("version: 1", "version: 1\norchestrator: eks"))
     assert faults(tmp_path, "metrics: { zone_id: Z0123456789ABCDEFGHIJ }") == "7:35 GPU-SCR-010"
+
+
+def test_a_region_without_grafana_is_named(tmp_path: Path) -> None:
+    assert faults(tmp_path, "grafana: { authentication: [saml] }", "us-west-1") == "6:15 GPU-GRF-002"
