@@ -20,18 +20,18 @@ from cdk_gpu_clusters.observability.eks_scraper import EksMetricsScraper
 from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthentication, GrafanaWorkspace
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
 from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet, ScrapedNodeGroup
-from cdk_gpu_clusters.observability.targets import Exporter
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
 from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
 from cdk_gpu_clusters_stacks.plan._dashboard import (
     dashboard_fleet,
-    scraped_exporters,
     scraped_pods,
+    scraped_ports,
     scrapes_controller,
 )
 from cdk_gpu_clusters_stacks.references import publish, read
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.monitoring import SLURM_LABEL, BrakeSpec, BudgetSpec, MetricsSpec
 from cdk_gpu_clusters_stacks.stack_names import monitoring_stack
 
@@ -178,7 +178,6 @@ class MonitoringStack(cdk.Stack):
         workspace: MetricsWorkspace | None,
     ) -> None:
         """The collector of the metrics of nodes and of Slurm."""
-        exporters = scraped_exporters(site.spec)
         fleets = sorted(fleets, key=lambda one: one.planned.name)
         vpc = site.place.vpc(self)
         cluster = None if slurm is None else slurm.import_into(self, vpc)
@@ -191,7 +190,7 @@ class MonitoringStack(cdk.Stack):
             vpc_subnets=ec2.SubnetSelection(subnets=site.place.service_subnets(self)[:MOST_SUBNETS]),
             zone_name=zone_name if zone is None else None,
             zone=zone,
-            fleets=[] if cluster is not None else [self._scraped(fleet, exporters) for fleet in fleets],
+            fleets=[] if cluster is not None else [self._scraped(fleet, site.spec) for fleet in fleets],
             slurm_clusters={} if cluster is None or not scrapes_controller(site.spec) else {SLURM_LABEL: cluster},
             node_groups=[]
             if cluster is None
@@ -201,7 +200,7 @@ class MonitoringStack(cdk.Stack):
                     cluster=cluster,
                     node_group_id=read(self, fleet, "NodeGroupId"),
                     fleet_path=fleet.nodes.fleet_path,
-                    exporters=exporters,
+                    exporters=scraped_ports(fleet.planned, site.spec),
                 )
                 for fleet in fleets
             ],
@@ -215,7 +214,7 @@ class MonitoringStack(cdk.Stack):
             self, "Zone", hosted_zone_id=zone_id, zone_name=name
         )
 
-    def _scraped(self, fleet: NodesStack, exporters: Sequence[Exporter]) -> ScrapedFleet:
+    def _scraped(self, fleet: NodesStack, spec: ClusterSpec) -> ScrapedFleet:
         name = fleet.planned.name
         parent = Construct(self, f"Scraped-{name}")
         group = ec2.SecurityGroup.from_security_group_id(parent, "Group", read(self, fleet, "NodeSecurityGroupId"))
@@ -226,7 +225,12 @@ class MonitoringStack(cdk.Stack):
             role=fleet.nodes.role,
             security_groups=[group],
         )
-        return ScrapedFleet(name=name, fleet=imported, exporters=exporters, fleet_path=fleet.nodes.fleet_path)
+        return ScrapedFleet(
+            name=name,
+            fleet=imported,
+            exporters=scraped_ports(fleet.planned, spec),
+            fleet_path=fleet.nodes.fleet_path,
+        )
 
 
 def _of_nodes(nodes: Nodes) -> IGpuFleet:

@@ -222,6 +222,39 @@ def test_of_pcs_nodes_and_the_controller_are_scraped(synthesize: Synthesize) -> 
         assert "GPU_METRICS_PORT=9810" in user_data(templates[stack]["Resources"])
 
 
+def test_the_server_of_a_node_is_scraped_through_its_balancer(synthesize: Synthesize) -> None:
+    """With several servers on a node, each scrape would read another one."""
+    server = "load_balancer: { plain_http: true }, server: { image: 'vllm/vllm-openai:v0.21.0', port: 8010 }"
+    text = f"""\
+version: 1
+name: lab
+region: us-east-1
+network: {{ availability_zone: us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }}
+inference:
+  fleets:
+    one: {{ instance_type: g6.xlarge, nodes: 1, {server} }}
+    four: {{ instance_type: g6.12xlarge, nodes: 1, devices_per_server: 1, {server} }}
+monitoring: {{ metrics: {{}} }}
+"""
+    templates = synthesize(text)
+    resources = templates["lab-monitoring"]["Resources"].values()
+    [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
+    jobs = yaml.safe_load(scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"])["scrape_configs"]
+    [found] = [job["dns_sd_configs"] for job in jobs if job["job_name"] == "vllm"]
+    [group] = [
+        one["Properties"]
+        for one in templates["lab-inference-one"]["Resources"].values()
+        if one["Type"] == "AWS::ElasticLoadBalancingV2::TargetGroup"
+    ]
+    assert found == [{"names": ["one.lab.gpu-metrics.internal"], "type": "A", "port": group["Port"]}]
+    admitted = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
+    of_node = {"StackName": "lab-inference-one", "OutputName": "NodeSecurityGroupId"}
+    assert {one["FromPort"] for one in admitted if one["GroupId"]["Fn::GetStackOutput"] == of_node} == {
+        9810,
+        group["Port"],
+    }
+
+
 def test_of_eks_nodes_and_pods_are_scraped(synthesize: Synthesize) -> None:
     """Its two sides agree: what the nodes serve and are labelled, and what the collector keeps."""
     text = CLUSTER.replace("nodes: 1,", 'nodes: 1, watch: { mode: "off" },') + (

@@ -44,9 +44,11 @@ def dashboard_fleet(view: PlannedFleet, spec: ClusterSpec) -> DashboardFleet:
 def scraped_rows(spec: ClusterSpec) -> tuple[Row, ...]:
     """The rows of what the collector of the cluster file scrapes; none without `monitoring.metrics`."""
     fleets = scraped_fleets(spec)
-    exporters = scraped_exporters(spec) if fleets else []
+    exporters = {exporter for view in planned_fleets(spec) for exporter in scraped_ports(view, spec)}
+    if spec.monitoring.metrics is not None and ORCHESTRATORS[spec.orchestrator].joins_eks:
+        exporters |= {Exporter.DCGM, *([Exporter.VLLM] if _vllm_ports(spec) else [])}
     if spec.monitoring.metrics is not None and scrapes_controller(spec):
-        exporters.append(Exporter.SLURMCTLD)
+        exporters.add(Exporter.SLURMCTLD)
     return (*plan_prometheus_dashboard(fleets), *exporter_rows(exporters))
 
 
@@ -56,15 +58,21 @@ def scraped_fleets(spec: ClusterSpec) -> list[DashboardFleet]:
     return [replace(dashboard_fleet(view, spec), path=_path(view, spec.name)) for view in scraped]
 
 
-def scraped_exporters(spec: ClusterSpec) -> list[Exporter]:
-    """What a collector of the cluster file scrapes from each fleet; nothing without `monitoring.metrics`."""
+def scraped_ports(view: PlannedFleet, spec: ClusterSpec) -> dict[Exporter, int]:
+    """What a collector of the cluster file scrapes from the nodes of a fleet, and at which port.
+
+    The balancer of a node with one server of vLLM passes the metrics of that server on. With several servers, each
+    scrape would read another one.
+    """
     metrics = spec.monitoring.metrics
-    if metrics is None:
-        return []
-    found = [Exporter.GPUNODE, *(Exporter[name.upper()] for name in metrics.exporters)]
-    if ORCHESTRATORS[spec.orchestrator].joins_eks:
-        found += [Exporter.DCGM, *([Exporter.VLLM] if _vllm_ports(spec) else [])]
-    return found
+    if metrics is None or not view.serves_metrics:
+        return {}
+    exporters = [Exporter.GPUNODE, *(Exporter[name.upper()] for name in metrics.exporters)]
+    ports = {exporter: exporter.default_port for exporter in exporters}
+    servers = view.server_settings
+    if servers is not None and servers.plan.server_count == 1 and is_vllm(servers.image):
+        ports[Exporter.VLLM] = servers.plan.port
+    return ports
 
 
 def scrapes_controller(spec: ClusterSpec) -> bool:

@@ -23,7 +23,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, Train
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
-from ._dashboard import dashboard_fleet, scraped_pods
+from ._dashboard import dashboard_fleet, scraped_pods, scraped_ports
 from ._network import FLEET_SUBNET
 from .model import FleetReport
 
@@ -173,12 +173,14 @@ def _of_dashboard(cluster: ClusterSpec) -> Values:
 
 def _of_scraper(cluster: ClusterSpec) -> Values:
     """What the collector of metrics reads."""
-    scraped, on_eks = [view for view in planned_fleets(cluster) if view.serves_metrics], cluster.orchestrator == "eks"
-    pods = scraped_pods(cluster) if on_eks else []
-    of = {kind: sorted(view.name for view in scraped if view.key[0] == kind) for kind in ("training", "inference")}
+    on_eks = cluster.orchestrator == "eks"
+    scraped: dict[object, dict[str, object]] = {"training": {}, "inference": {}}
+    for view in sorted(planned_fleets(cluster), key=lambda one: one.name):
+        if view.serves_metrics:
+            scraped[view.key[0]][view.name] = scraped_ports(view, cluster)
     return {
-        ("training", Resource.SCRAPER): of["training"],
-        ("inference", Resource.SCRAPER): (of["inference"], [one.ports for one in pods]),
+        ("training", Resource.SCRAPER): scraped["training"],
+        ("inference", Resource.SCRAPER): (scraped["inference"], scraped_pods(cluster) if on_eks else []),
         ("orchestrator", Resource.SCRAPER): on_eks,
     }
 

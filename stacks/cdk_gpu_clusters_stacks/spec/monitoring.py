@@ -91,7 +91,7 @@ class GrafanaSpec(SpecModel):
 
     authentication: Annotated[tuple[Literal["identity-center", "saml"], ...], AsTuple, updates(Resource.GRAFANA)] = (
         Field(
-            description="How people sign in: `identity-center`, AWS IAM Identity Center, which the account has enabled; "
+            description="How people sign in: `identity-center`, IAM Identity Center, which the account has enabled; "
             "`saml`, an identity provider that is configured in the workspace after the deployment; or both.",
             examples=[["identity-center"]],
         )

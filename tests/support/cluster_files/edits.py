@@ -589,6 +589,11 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "no metrics for Prometheus any more": (SCRAPED, SCRAPED.removeprefix(TRAINING), ""),
     "metrics to CloudWatch": (SCRAPED, "destination: workspace, ", ""),
     "a retention": (SCRAPED, "exporters:", "retention_days: 400, exporters:"),
+    "a server without metrics": (
+        BLOCK + "monitoring: { metrics: {} }\n",
+        "vllm/vllm-openai:v0.11.0",
+        "registry.example/triton:1",
+    ),
     "Grafana": (SCRAPED, "exporters: [dcgm] }", "exporters: [dcgm] }\n  grafana: { authentication: [saml] }"),
     "Grafana alone": (TRAINING, "data:\n", "monitoring: { grafana: { authentication: [saml] } }\ndata:\n"),
     "another way into Grafana": (
