@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.anomalies import CostAnomalyMonitor
     from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
+    from cdk_gpu_clusters.observability.collector import WorkspaceRoles
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
     from cdk_gpu_clusters.observability.eks_scraper import EksMetricsScraper
     from cdk_gpu_clusters.observability.eks_targets import EKS_POD_TARGETS, eks_scrape_configuration
@@ -234,6 +235,7 @@ else:
         "UserDirectory": "node.users",
         "UserList": "node.users",
         "WatchMode": "node.settings",
+        "WorkspaceRoles": "observability.collector",
         "checkpoint_environment": "node.storage",
         "cluster_settings": "node.slurm_settings",
         "eks_scrape_configuration": "observability.eks_targets",
@@ -382,6 +384,7 @@ __all__ = [
     "UserDirectory",
     "UserList",
     "WatchMode",
+    "WorkspaceRoles",
     "__version__",
     "alert_manager_configuration",
     "checkpoint_environment",

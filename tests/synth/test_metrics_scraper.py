@@ -26,9 +26,10 @@ from cdk_gpu_clusters import (
     ScrapedFleet,
     ScrapedNodeGroup,
     ScrapeTarget,
+    WorkspaceRoles,
 )
 from cdk_gpu_clusters.rules.scrape import WITHOUT_SCRAPERS, check_configuration, check_place
-from stack_fixtures import Site, of_type, only
+from stack_fixtures import Site, SiteFactory, of_type, only
 
 KIND = "AWS::APS::Scraper"
 CONTROLLER = Exporter.SLURMCTLD.at(addresses=["10.0.0.9"])
@@ -385,6 +386,45 @@ def test_a_workspace_with_its_own_key_is_no_destination(site: Site) -> None:
     workspace = MetricsWorkspace(site.stack, "Metrics", encryption_key=kms.Key(site.stack, "Key"))
     with pytest.raises(ConfigError, match="GPU-SCR-008"):
         MetricsScraper(site.stack, "Scraper", vpc=site.vpc, targets=CONTROLLER, workspace=workspace)
+
+
+SOURCE, TARGET = "arn:aws:iam::111122223333:role/Source", "arn:aws:iam::444455556666:role/Target"
+
+
+@pytest.mark.parametrize(
+    ("place", "roles", "rule"),
+    [
+        ("us-east-1:111122223333", None, None),
+        ("us-east-1:444455556666", None, "GPU-SCR-011"),
+        ("us-east-1:444455556666", WorkspaceRoles(source_role_arn=SOURCE, target_role_arn=TARGET), None),
+        ("us-west-2:111122223333", None, "GPU-SCR-011"),
+        ("us-west-2:444455556666", WorkspaceRoles(source_role_arn=SOURCE, target_role_arn=TARGET), "GPU-SCR-011"),
+    ],
+)
+def test_a_workspace_of_another_account_takes_roles(
+    make_site: SiteFactory, place: str, roles: WorkspaceRoles | None, rule: str | None
+) -> None:
+    site = make_site(env=Environment(account="111122223333", region="us-east-1"))
+    arn = f"arn:aws:aps:{place}:workspace/ws-0123abcd"
+    shared = MetricsWorkspace.from_metrics_workspace_attributes(site.stack, "Shared", workspace_arn=arn)
+    options: dict[str, Any] = {"vpc": site.vpc, "targets": CONTROLLER, "workspace": shared, "workspace_roles": roles}
+    if rule is not None:
+        with pytest.raises(ConfigError, match=rule):
+            MetricsScraper(site.stack, "Scraper", **options)
+        return
+    MetricsScraper(site.stack, "Scraper", **options)
+    made = only(site.resources(), KIND)
+    expected = None if roles is None else {"SourceRoleArn": SOURCE, "TargetRoleArn": TARGET}
+    assert made.get("RoleConfiguration") == expected
+    assert set(expected or {}) <= set(schema()["definitions"]["RoleConfiguration"]["properties"])
+
+
+def test_roles_are_for_a_workspace_and_allow_one_with_a_key(site: Site) -> None:
+    roles = WorkspaceRoles(source_role_arn=SOURCE, target_role_arn=SOURCE)
+    workspace = MetricsWorkspace(site.stack, "Metrics", encryption_key=kms.Key(site.stack, "Key"))
+    MetricsScraper(site.stack, "Scraper", vpc=site.vpc, targets=CONTROLLER, workspace=workspace, workspace_roles=roles)
+    with pytest.raises(ValueError, match="workspace_roles"):
+        MetricsScraper(site.stack, "Without", vpc=site.vpc, targets=CONTROLLER, workspace_roles=roles)
 
 
 def test_a_zone_does_not_outlive_a_deployment_that_failed(site: Site) -> None:

@@ -18,7 +18,12 @@ from cdk_gpu_clusters._cdk import (
     stack_of,
     zone_of,
 )
-from cdk_gpu_clusters.observability.collector import check_workspace_of, collector_logs, define_collector
+from cdk_gpu_clusters.observability.collector import (
+    WorkspaceRoles,
+    check_workspace_of,
+    collector_logs,
+    define_collector,
+)
 from cdk_gpu_clusters.observability.eks_targets import EKS_POD_TARGETS, eks_scrape_configuration
 from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS, PodTarget, check_configuration, check_place, check_pods
 
@@ -76,6 +81,7 @@ class EksMetricsScraper(ClusterConstruct):
         targets: Sequence[PodTarget] = EKS_POD_TARGETS,
         fleets: Sequence[str] = (),
         workspace: IMetricsWorkspace | None = None,
+        workspace_roles: WorkspaceRoles | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         interval_seconds: int = 60,
         timeout_seconds: int = 10,
@@ -94,6 +100,8 @@ class EksMetricsScraper(ClusterConstruct):
                 watchdogs are scraped. None by default.
             workspace: Where the metrics go. By default to the default dataset of Amazon CloudWatch in this account and
                 Region.
+            workspace_roles: Roles by which it writes to a workspace of another account, or to one with a key of its
+                own. By default it writes by its service-linked role.
             vpc_subnets: 2 to 5 subnets of the cluster's network in different zones, in each of which AWS makes a
                 network interface. By default the first five of the control plane. A change replaces the collector.
             interval_seconds: How often each target is scraped, 30 seconds or more. 60 by default, as nodes measure once
@@ -104,14 +112,15 @@ class EksMetricsScraper(ClusterConstruct):
                 imported one must. By default the service's own key.
 
         Raises:
-            ConfigError: GPU-SCR-001 to -005, -008, -009.
+            ConfigError: GPU-SCR-001 to -005, -008, -009, -011.
+            ValueError: If `workspace_roles` are given without `workspace`.
         """
         super().__init__(scope, construct_id)
         subnets = _subnets(cluster, vpc_subnets)
         region = resolved_or_none(region_of(stack_of(self)))
         findings = [
             *check_place([zone_of(subnet) for subnet in subnets], region=region),
-            *check_workspace_of(workspace),
+            *check_workspace_of(self, workspace, workspace_roles),
             *check_pods(targets, fleets=fleets, interval_seconds=interval_seconds, timeout_seconds=timeout_seconds),
         ]
         report(self, findings)
@@ -124,11 +133,15 @@ class EksMetricsScraper(ClusterConstruct):
         )
         report(self, check_configuration(self.configuration))
         self.log_group: logs.LogGroup = collector_logs(self, log_retention, log_encryption_key)
-        self.cfn_scraper: aps.CfnScraper = self._scraper(cluster, subnets, workspace)
+        self.cfn_scraper: aps.CfnScraper = self._scraper(cluster, subnets, workspace, workspace_roles)
         self._read_node_anew()
 
     def _scraper(
-        self, cluster: IEksGpuCluster, subnets: Sequence[ec2.ISubnet], workspace: IMetricsWorkspace | None
+        self,
+        cluster: IEksGpuCluster,
+        subnets: Sequence[ec2.ISubnet],
+        workspace: IMetricsWorkspace | None,
+        roles: WorkspaceRoles | None,
     ) -> aps.CfnScraper:
         from aws_cdk import aws_aps as aps  # takes long to load
 
@@ -143,6 +156,7 @@ class EksMetricsScraper(ClusterConstruct):
             ),
             configuration=self.configuration,
             workspace=workspace,
+            roles=roles,
             log_group=self.log_group,
         )
 

@@ -32,7 +32,12 @@ from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet
 from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS
 from cdk_gpu_clusters.compute.state_machine import shared_resources
-from cdk_gpu_clusters.observability.collector import check_workspace_of, collector_logs, define_collector
+from cdk_gpu_clusters.observability.collector import (
+    WorkspaceRoles,
+    check_workspace_of,
+    collector_logs,
+    define_collector,
+)
 from cdk_gpu_clusters.observability.node_addresses import Named, address_resources
 from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
 from cdk_gpu_clusters.rules.scrape import (
@@ -162,6 +167,7 @@ class MetricsScraper(ClusterConstruct):
         slurm_clusters: Mapping[str, IPcsCluster] | None = None,
         node_groups: Sequence[ScrapedNodeGroup] = (),
         workspace: IMetricsWorkspace | None = None,
+        workspace_roles: WorkspaceRoles | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] = (),
         zone_name: str | None = None,
@@ -186,6 +192,8 @@ class MetricsScraper(ClusterConstruct):
             node_groups: Compute node groups of AWS PCS whose nodes are scraped. None by default.
             workspace: Where the metrics go. By default to the default dataset of Amazon CloudWatch in this account and
                 Region.
+            workspace_roles: Roles by which it writes to a workspace of another account, or to one with a key of its
+                own. By default it writes by its service-linked role.
             vpc_subnets: 2 to 5 subnets in different zones, in each of which AWS makes a network interface. By default
                 the private subnets of the VPC, one of each zone. A change replaces the collector.
             security_groups: 1 to 5 groups of the collector. By default one of its own. A change replaces the collector.
@@ -200,8 +208,8 @@ class MetricsScraper(ClusterConstruct):
                 imported one must. By default the service's own key.
 
         Raises:
-            ConfigError: GPU-SCR-001 to -008.
-            ValueError: If both `zone` and `zone_name` are given.
+            ConfigError: GPU-SCR-001 to -008, -011.
+            ValueError: If both `zone` and `zone_name` are given, or `workspace_roles` without `workspace`.
         """
         super().__init__(scope, construct_id)
         if zone is not None and zone_name is not None:
@@ -209,7 +217,7 @@ class MetricsScraper(ClusterConstruct):
         subnets = _subnets(vpc, vpc_subnets)
         controllers = slurm_clusters or {}
         self._check_place(subnets, fleets, controllers, node_groups)
-        report(self, check_workspace_of(workspace))
+        report(self, check_workspace_of(self, workspace, workspace_roles))
         name = zone.zone_name if zone is not None else zone_name or _default_zone(self._path)
         labels = [*(one.name for one in fleets), *controllers, *(one.name for one in node_groups)]
         self.dns_names: dict[str, str] = {label: f"{label}.{name}" for label in labels}
@@ -235,7 +243,7 @@ class MetricsScraper(ClusterConstruct):
         ]
         self._connections = ec2.Connections(security_groups=self._groups)
         self.log_group: logs.LogGroup = collector_logs(self, log_retention, log_encryption_key)
-        self.cfn_scraper: aps.CfnScraper = self._scraper(subnets, workspace)
+        self.cfn_scraper: aps.CfnScraper = self._scraper(subnets, workspace, workspace_roles)
         # A zone with a record could not be deleted after a scraper that failed.
         for label in labels:
             addresses.resource(f"Addresses/{label}").add_dependency(self.cfn_scraper)
@@ -348,7 +356,12 @@ class MetricsScraper(ClusterConstruct):
                     self._admit(f"nodes{index or ''}", exporter, group, port)
                     admitted.add((index, port))
 
-    def _scraper(self, subnets: Sequence[ec2.ISubnet], workspace: IMetricsWorkspace | None) -> aps.CfnScraper:
+    def _scraper(
+        self,
+        subnets: Sequence[ec2.ISubnet],
+        workspace: IMetricsWorkspace | None,
+        roles: WorkspaceRoles | None,
+    ) -> aps.CfnScraper:
         from aws_cdk import aws_aps as aps  # takes long to load
 
         return define_collector(
@@ -361,6 +374,7 @@ class MetricsScraper(ClusterConstruct):
             ),
             configuration=self.configuration,
             workspace=workspace,
+            roles=roles,
             log_group=self.log_group,
         )
 

@@ -56,8 +56,14 @@ SCRAPED_CONTROLLER = define_rule(
 
 SCRAPER_DESTINATION = define_rule(
     "GPU-SCR-008",
-    "a scraper sends metrics to no workspace with a key of its own",
-    source='Amazon Managed Service for Prometheus user guide, "Encryption at rest"',
+    "a scraper sends metrics to a workspace with a key of its own by two roles only",
+    source='Amazon Managed Service for Prometheus user guide, "Encryption at rest" and "Creating scraper for '
+    'workspaces enabled with customer managed keys"',
+)
+SCRAPER_ACCOUNT = define_rule(
+    "GPU-SCR-011",
+    "a scraper sends metrics to a workspace of its Region, and to one of another account by two roles",
+    source='Amazon Managed Service for Prometheus user guide, "Cross-account setup" and "Scraper limitations"',
 )
 
 SCRAPED_PODS = define_rule(
@@ -397,17 +403,52 @@ def check_controller(name: str, settings: Mapping[str, str] | None) -> Iterator[
 
 
 @check
-def check_destination(*, has_own_key: bool) -> Iterator[Finding]:
+def check_destination(*, has_own_key: bool, has_roles: bool = False) -> Iterator[Finding]:
     """Find a workspace that AWS's collectors cannot write to.
 
     Args:
         has_own_key: Whether the workspace has a key of its own.
+        has_roles: Whether the collector writes by roles.
     """
-    if has_own_key:
+    if has_own_key and not has_roles:
         yield SCRAPER_DESTINATION.finding(
             cause="AWS's collectors do not write to a workspace with a key of its own",
             got="encryption_key",
             allowed="a workspace without encryption_key, or Amazon CloudWatch",
-            fix="remove encryption_key, which makes another workspace, or send metrics with a Prometheus of your own",
+            fix="give workspace_roles, or remove encryption_key, which makes another workspace",
+            path="workspace",
+        )
+
+
+@check
+def check_workspace_place(
+    workspace: tuple[str | None, str | None], own: tuple[str | None, str | None], *, has_roles: bool
+) -> Iterator[Finding]:
+    """Find a workspace of another Region, and one of another account without roles.
+
+    Args:
+        workspace: Region and account of the workspace; None for what is not known yet.
+        own: Those of the collector.
+        has_roles: Whether the collector writes by roles.
+
+    Example:
+        >>> check_workspace_place(("us-east-2", "111122223333"), ("us-east-2", None), has_roles=False)
+        []
+    """
+    is_other = [None not in pair and pair[0] != pair[1] for pair in zip(workspace, own, strict=True)]
+    if is_other[0]:
+        yield SCRAPER_ACCOUNT.finding(
+            cause="the workspace is in another Region",
+            got=str(workspace[0]),
+            allowed=str(own[0]),
+            fix="make a workspace in this Region, or send metrics with a Prometheus of your own",
+            path="workspace",
+        )
+    if is_other[1] and not has_roles:
+        yield SCRAPER_ACCOUNT.finding(
+            cause="the workspace is in another account, in which the collector has no rights",
+            got=str(workspace[1]),
+            allowed=f"a workspace of {own[1]}, or one with workspace_roles",
+            fix="give workspace_roles; docs/prometheus.md has the trust policies",
             path="workspace",
         )
