@@ -337,9 +337,9 @@ def test_compute_nodes_have_a_record_each_and_one_rule_together(site: Site) -> N
                 cluster=cluster,
                 node_group_id=Fn.import_value(name),
                 fleet_path=f"Site/{name}",
-                exporters=[Exporter.GPUNODE, Exporter.DCGM],
+                exporters={Exporter.GPUNODE: 9810, Exporter.DCGM: port},
             )
-            for name in ("trainers", "batch")
+            for name, port in (("trainers", 9400), ("batch", 9500))
         ],
     )
     resources = site.resources()
@@ -347,7 +347,7 @@ def test_compute_nodes_have_a_record_each_and_one_rule_together(site: Site) -> N
     jobs = {one["job_name"]: one for one in yaml.safe_load(made.configuration)["scrape_configs"]}
     assert [rule["replacement"] for rule in jobs["dcgm"]["relabel_configs"]] == ["Site/trainers", "Site/batch"]
     rules = [one["Properties"] for one in of_type(resources, "AWS::EC2::SecurityGroupIngress").values()]
-    assert [one["FromPort"] for one in rules if one["GroupId"] == "sg-0123456789abcdef1"] == [9810, 9400]
+    assert [one["FromPort"] for one in rules if one["GroupId"] == "sg-0123456789abcdef1"] == [9810, 9400, 9500]
     (machine,) = of_type(resources, "AWS::StepFunctions::StateMachine").values()
     definition = str(machine["Properties"]["DefinitionString"])
     assert "aws:pcs:compute-node-group-id" in definition

@@ -353,7 +353,8 @@ class MetricsScraper(ClusterConstruct):
             index = clusters.index(id_of_group(group))
             for exporter, port in one.ports.items():
                 if (index, port) not in admitted:
-                    self._admit(f"nodes{index or ''}", exporter, group, port)
+                    # Not the label of a fleet, which has no points.
+                    self._admit(f"nodes.{index}.{port}", exporter, group, port)
                     admitted.add((index, port))
 
     def _scraper(
