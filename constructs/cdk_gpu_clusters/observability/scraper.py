@@ -406,13 +406,16 @@ def _ports_of(exporters: Mapping[Exporter, int] | Sequence[Exporter]) -> dict[Ex
     return {exporter: exporter.default_port for exporter in exporters}
 
 
+def _path_of(one: ScrapedFleet | ScrapedNodeGroup) -> str:
+    fleet = one.fleet if isinstance(one, ScrapedFleet) else None
+    return fleet.fleet_path if isinstance(fleet, GpuFleet) else one.name
+
+
 def _targets_of(fleets: Sequence[ScrapedFleet | ScrapedNodeGroup], dns_names: Mapping[str, str]) -> list[ScrapeTarget]:
     found = []
     for one in fleets:
         # What the watchdog serves has this label itself.
-        path = one.fleet_path
-        if path is None:
-            path = one.fleet.fleet_path if isinstance(one.fleet, GpuFleet) else one.name
+        path = one.fleet_path or _path_of(one)
         for exporter, port in one.ports.items():
             labels = {} if exporter is Exporter.GPUNODE else {"fleet": path}
             found += exporter.at(dns_name=dns_names[one.name], port=port, labels=labels)
