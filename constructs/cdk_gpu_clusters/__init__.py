@@ -65,7 +65,10 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.anomalies import CostAnomalyMonitor
     from cdk_gpu_clusters.observability.brake import FleetBrake
     from cdk_gpu_clusters.observability.budget import ClusterBudget
+    from cdk_gpu_clusters.observability.collector import WorkspaceRoles
     from cdk_gpu_clusters.observability.dashboard import ClusterDashboard
+    from cdk_gpu_clusters.observability.eks_scraper import EksMetricsScraper
+    from cdk_gpu_clusters.observability.eks_targets import EKS_POD_TARGETS, eks_scrape_configuration
     from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
     from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthentication, GrafanaWorkspace
@@ -75,7 +78,7 @@ if TYPE_CHECKING:
         plan_prometheus_dashboard,
     )
     from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules, prometheus_rules
-    from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet
+    from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet, ScrapedNodeGroup
     from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
     from cdk_gpu_clusters.orchestration.eks.add_ons import ContainerInsights
@@ -103,7 +106,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
     from cdk_gpu_clusters.rules.pcs import ClusterSize
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
-    from cdk_gpu_clusters.rules.scrape import ScrapeTarget
+    from cdk_gpu_clusters.rules.scrape import PodTarget, ScrapeTarget
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
     from cdk_gpu_clusters.storage.home_store import HomeStore
@@ -113,6 +116,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
 else:
     _EXPORTS = {
+        "EKS_POD_TARGETS": "observability.eks_targets",
         "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
         "Capacity": "capacity.capacity",
@@ -139,6 +143,7 @@ else:
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
         "EksGpuNodeGroupProps": "orchestration.eks.node_group",
+        "EksMetricsScraper": "observability.eks_scraper",
         "EksNodeRole": "orchestration.eks.node_role",
         "EndpointAccess": "network.endpoint_access",
         "ExecutionPolicy": "node.lifecycle_scripts",
@@ -214,6 +219,7 @@ else:
         "PcsNodeRole": "orchestration.pcs.node_role",
         "PcsQueue": "orchestration.pcs.queue",
         "PlacementStrategy": "rules.placement",
+        "PodTarget": "rules.scrape",
         "PosixUser": "node.users",
         "PrometheusRules": "observability.prometheus_rules",
         "QuotaType": "catalogue.homes",
@@ -223,6 +229,7 @@ else:
         "RootVolume": "compute.root_volume",
         "ScrapeTarget": "rules.scrape",
         "ScrapedFleet": "observability.scraper",
+        "ScrapedNodeGroup": "observability.scraper",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
         "UpdatePolicy": "compute.auto_scaling_group",
@@ -230,8 +237,10 @@ else:
         "UserDirectory": "node.users",
         "UserList": "node.users",
         "WatchMode": "node.settings",
+        "WorkspaceRoles": "observability.collector",
         "checkpoint_environment": "node.storage",
         "cluster_settings": "node.slurm_settings",
+        "eks_scrape_configuration": "observability.eks_targets",
         "exporter_rows": "observability.exporter_panels",
         "grafana_dashboard": "observability.grafana_dashboard",
         "kubectl_part": "node.kubernetes_node",
@@ -257,6 +266,7 @@ else:
 
 
 __all__ = [
+    "EKS_POD_TARGETS",
     "AlarmSettings",
     "AlarmTopic",
     "Capacity",
@@ -283,6 +293,7 @@ __all__ = [
     "EksGpuCluster",
     "EksGpuNodeGroup",
     "EksGpuNodeGroupProps",
+    "EksMetricsScraper",
     "EksNodeRole",
     "EndpointAccess",
     "ExecutionPolicy",
@@ -358,6 +369,7 @@ __all__ = [
     "PcsNodeRole",
     "PcsQueue",
     "PlacementStrategy",
+    "PodTarget",
     "PosixUser",
     "PrometheusRules",
     "QuotaType",
@@ -367,6 +379,7 @@ __all__ = [
     "RootVolume",
     "ScrapeTarget",
     "ScrapedFleet",
+    "ScrapedNodeGroup",
     "ServerSecret",
     "ServerSlots",
     "UpdatePolicy",
@@ -374,10 +387,12 @@ __all__ = [
     "UserDirectory",
     "UserList",
     "WatchMode",
+    "WorkspaceRoles",
     "__version__",
     "alert_manager_configuration",
     "checkpoint_environment",
     "cluster_settings",
+    "eks_scrape_configuration",
     "exporter_rows",
     "grafana_dashboard",
     "kubectl_part",

@@ -399,6 +399,7 @@ def _new_instance(world: World, group: Group, reservation: Reservation | None) -
         reservation_id=reservation.id if reservation else "",
         lifecycle_state=IN_SERVICE,
         since=world.clock.now(),
+        launched=world.clock.now(),
     )
 
 

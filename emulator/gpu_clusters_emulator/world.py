@@ -31,6 +31,7 @@ class Instance:
         addresses: Private addresses of its network interfaces.
         waits: Lifecycle hooks that hold it, each with the moment at which it times out.
         since: When it came into its present state.
+        launched: When it was launched.
         is_healthy: False after a call of SetInstanceHealth.
         has_acted: Whether its program has done what it does in that state.
     """
@@ -45,6 +46,7 @@ class Instance:
     addresses: int
     lifecycle_state: str
     since: datetime
+    launched: datetime
     waits: dict[str, datetime] = field(default_factory=dict)
     is_healthy: bool = True
     has_acted: bool = False

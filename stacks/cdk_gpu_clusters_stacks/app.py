@@ -29,6 +29,7 @@ from cdk_gpu_clusters_stacks.stack_names import fabric_stack, link_stack
 from cdk_gpu_clusters_stacks.terminal import steps
 
 if TYPE_CHECKING:  # takes long to load
+    from cdk_gpu_clusters_stacks.eks import EksStack, ExistingEks
     from cdk_gpu_clusters_stacks.slurm import ExistingSlurm, SlurmStack
 
 DEFAULT_CLUSTER_FILE = "cluster.yaml"
@@ -70,7 +71,7 @@ def _join_eks(site: Site, on_built: Callable[[], object]) -> None:
 
     cluster = eks_cluster(site.app, site.spec, site.place, site.env)
     on_built()
-    _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster), on_built)
+    _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster), on_built, kubernetes=cluster)
     if site.spec.eks.software.apply:
         SoftwareStack(site, cluster)
         on_built()
@@ -114,7 +115,12 @@ class MakeFleet(Protocol):
 
 
 def _make_fleets(
-    site: Site, make: MakeFleet, on_built: Callable[[], object], *, slurm: SlurmStack | ExistingSlurm | None = None
+    site: Site,
+    make: MakeFleet,
+    on_built: Callable[[], object],
+    *,
+    slurm: SlurmStack | ExistingSlurm | None = None,
+    kubernetes: EksStack | ExistingEks | None = None,
 ) -> None:
     """Make the fleets, each after its fabric, its reservation and its ways to the stores, and what monitors them."""
     fabrics, stacks = Fabrics(site), list[NodesStack]()
@@ -126,7 +132,7 @@ def _make_fleets(
     if site.spec.monitoring.has_stack:
         from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
 
-        MonitoringStack(site, stacks, slurm)
+        MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
         on_built()
 
 

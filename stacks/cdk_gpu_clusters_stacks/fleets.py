@@ -245,7 +245,7 @@ class NodesStack(cdk.Stack):
         publish(self, "FleetName", fleet.fleet_name, description="Auto Scaling group of the fleet")
         publish(self, "SessionCommand", fleet.session_command, description="Opens a session on the first node")
         publish(self, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node")
-        if self.planned.is_scraped:
+        if self.planned.has_dns_record:
             group = fleet.launch_template.security_groups[0].security_group_id
             publish(
                 self, "NodeSecurityGroupId", group, description="Security group that admits the collector of metrics"

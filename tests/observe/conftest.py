@@ -45,6 +45,12 @@ def node_exporter() -> str:
 
 
 @pytest.fixture(scope="session")
+def vmagent() -> str:
+    """Path of the collector of VictoriaMetrics: it reads Prometheus' configuration, and finds targets by Kubernetes."""
+    return str(_programs("victoria-metrics") / "vmagent")
+
+
+@pytest.fixture(scope="session")
 def amtool() -> str:
     """Path of Alertmanager's own checker."""
     return str(_programs("prometheus-alertmanager") / "amtool")

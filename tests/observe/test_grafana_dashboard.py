@@ -52,7 +52,9 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",GPU_I_ID="2",GPU_I_PROFILE="3
 DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-1",fleet="llama/Fleet"} 0.4
 DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU-1",fleet="llama/Fleet"} 0.5
 DCGM_FI_PROF_PCIE_TX_BYTES{gpu="0",UUID="GPU-1"} 1e9
-DCGM_FI_PROF_PCIE_RX_BYTES{gpu="0",UUID="GPU-1"} 2e9""",
+DCGM_FI_PROF_PCIE_RX_BYTES{gpu="0",UUID="GPU-1"} 2e9
+DCGM_FI_PROF_NVLINK_TX_BYTES{gpu="0",UUID="GPU-1",fleet="llama/Fleet"} 3e10
+DCGM_FI_PROF_NVLINK_RX_BYTES{gpu="0",UUID="GPU-1",fleet="llama/Fleet"} 4e10""",
     Exporter.SLURMCTLD: """\
 slurm_jobs_pending 3
 slurm_jobs_running 5
@@ -149,6 +151,7 @@ def test_every_query_of_every_exporter_has_data(server: Server) -> None:
             assert any(lines.values()), (title, target["expr"])
         found[title] = {label: dict(points)[START + 300] for label, points in ask(panel).items()}
     assert found["GPU engine active"] == {f"{FLEET} average": 50, f"{FLEET} minimum": 25}
+    assert found["NVLink traffic"] == {f"{FLEET} transmitted": 3e10, f"{FLEET} received": 4e10}
     assert found["Jobs"] == {"pending": 3, "running": 5}
     assert found["Pending jobs of partitions"] == {"train": 2, "dev": 1}
     assert found["Requests"] == {"assistant running": 8, "assistant waiting": 2}

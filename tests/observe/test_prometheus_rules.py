@@ -60,13 +60,14 @@ def run(promtool: str, *arguments: str) -> str:
 def test_the_rules_are_valid(promtool: str, tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text(prometheus_rules())
-    assert "12 rules found" in run(promtool, "check", "rules", "--lint-fatal", str(file))
+    assert "16 rules found" in run(promtool, "check", "rules", "--lint-fatal", str(file))
 
 
 def test_every_alert_has_a_day_and_a_runbook() -> None:
     assert set(ALERTS) == {day.partition(",")[0] for day in DAYS}
     for name, alert in ALERTS.items():
-        assert alert["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
+        page = "https://github.com/cdk-gpu-clusters/cdk-gpu-clusters/blob/main/docs/alerts.md"
+        assert alert["annotations"]["runbook_url"] == f"{page}#{name.lower()}"
         assert f"\n## {name}\n" in RUNBOOKS
 
 
@@ -102,6 +103,49 @@ def test_an_alert_is_raised_and_clears(promtool: str, tmp_path: Path, day: str) 
             }
         ],
     }
+    file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump(case))
+    assert "SUCCESS" in run(promtool, "test", "rules", str(file))
+
+
+@pytest.mark.parametrize(("minute", "idle", "allocated_idle"), [(3, 0, 0), (29, 0, 0), (31, 2, 1), (70, 0, 0)])
+def test_gpus_are_counted(promtool: str, tmp_path: Path, minute: int, idle: int, allocated_idle: int) -> None:
+    """Of two nodes with two GPUs one works; of three devices of pods one is never used, and one is free."""
+    used, active = "gpu_cluster_gpu_memory_used_bytes", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+    series = {
+        **{f'{used}{{{node},gpu="{gpu}"}}': "1x100" for node in (NODE, OTHER) for gpu in "01"},
+        f"gpu_cluster_idle_seconds{{{NODE}}}": "0+60x60 0x39",
+        f"gpu_cluster_idle_seconds{{{OTHER}}}": "0x100",
+        f'{active}{{cluster="lab",gpu="0",exported_pod="train"}}': "0.9x100",
+        f'{active}{{cluster="lab",gpu="1",exported_pod="forgotten"}}': "0x60 0.06x40",
+        f'{active}{{cluster="lab",gpu="2",exported_pod="late"}}': "_x60 0x40",
+        f'{active}{{cluster="lab",gpu="3"}}': "0x100",
+    }
+    expected = {
+        "fleet:gpus:count": ('fleet="app/Trainers"', 4),
+        "fleet:idle_gpus:count": ('fleet="app/Trainers"', idle),
+        "cluster:allocated_gpus:count": ('cluster="lab"', 3 if minute > 60 else 2),
+        "cluster:allocated_idle_gpus:count": ('cluster="lab"', allocated_idle),
+    }
+    case = {
+        "rule_files": ["rules.yaml"],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "promql_expr_test": [
+                    {
+                        "expr": name,
+                        "eval_time": f"{minute}m",
+                        "exp_samples": [{"labels": f"{name}{{{labels}}}", "value": value}],
+                    }
+                    for name, (labels, value) in expected.items()
+                ],
+            }
+        ],
+    }
+    (tmp_path / "rules.yaml").write_text(prometheus_rules(idle_minutes=30))
     file = tmp_path / "test.yaml"
     file.write_text(yaml.safe_dump(case))
     assert "SUCCESS" in run(promtool, "test", "rules", str(file))

@@ -24,10 +24,12 @@ from cdk_gpu_clusters import (
     NodeWatch,
     PcsCluster,
     ScrapedFleet,
+    ScrapedNodeGroup,
     ScrapeTarget,
+    WorkspaceRoles,
 )
 from cdk_gpu_clusters.rules.scrape import WITHOUT_SCRAPERS, check_configuration, check_place
-from stack_fixtures import Site, of_type, only
+from stack_fixtures import Site, SiteFactory, of_type, only
 
 KIND = "AWS::APS::Scraper"
 CONTROLLER = Exporter.SLURMCTLD.at(addresses=["10.0.0.9"])
@@ -318,6 +320,53 @@ def test_a_controller_of_pcs_has_a_record_and_admits_the_collector(site: Site) -
     assert "*" not in str(statement["Resource"])
 
 
+def test_compute_nodes_have_a_record_each_and_one_rule_together(site: Site) -> None:
+    group = ec2.SecurityGroup.from_security_group_id(site.stack, "Slurm", "sg-0123456789abcdef1")
+    cluster = PcsCluster.from_pcs_cluster_attributes(
+        site.stack, "Cluster", vpc=site.vpc, cluster_id="pcs_a", slurm_version="26.05", security_groups=[group]
+    )
+    made = MetricsScraper(
+        site.stack,
+        "Scraper",
+        vpc=site.vpc,
+        zone_name="lab.metrics.internal",
+        fleets=[ScrapedFleet(name="plain", fleet=imported_fleet(site))],
+        node_groups=[
+            ScrapedNodeGroup(
+                name=name,
+                cluster=cluster,
+                node_group_id=Fn.import_value(name),
+                fleet_path=f"Site/{name}",
+                exporters={Exporter.GPUNODE: 9810, Exporter.DCGM: port},
+            )
+            for name, port in (("trainers", 9400), ("batch", 9500))
+        ],
+    )
+    resources = site.resources()
+    assert set(made.dns_names) == {"plain", "trainers", "batch"}
+    jobs = {one["job_name"]: one for one in yaml.safe_load(made.configuration)["scrape_configs"]}
+    assert [rule["replacement"] for rule in jobs["dcgm"]["relabel_configs"]] == ["Site/trainers", "Site/batch"]
+    rules = [one["Properties"] for one in of_type(resources, "AWS::EC2::SecurityGroupIngress").values()]
+    assert [one["FromPort"] for one in rules if one["GroupId"] == "sg-0123456789abcdef1"] == [9810, 9400, 9500]
+    (machine,) = of_type(resources, "AWS::StepFunctions::StateMachine").values()
+    definition = str(machine["Properties"]["DefinitionString"])
+    assert "aws:pcs:compute-node-group-id" in definition
+    actions = str(of_type(resources, "AWS::IAM::ManagedPolicy"))
+    assert "ec2:DescribeTags" in actions
+    assert "pcs:GetCluster" not in actions
+
+
+@pytest.mark.parametrize("nodes", [200, 201])
+def test_a_record_has_room_for_200_compute_nodes(site: Site, nodes: int) -> None:
+    cluster = PcsCluster(site.stack, "Slurm", vpc=site.vpc, subnet=site.vpc.private_subnets[0], size=ClusterSize.SMALL)
+    group = ScrapedNodeGroup(name="a", cluster=cluster, node_group_id="pcs_b", fleet_path="b", max_node_count=nodes)
+    if nodes == 200:
+        MetricsScraper(site.stack, "Scraper", vpc=site.vpc, node_groups=[group])
+        return
+    with pytest.raises(ConfigError, match="GPU-SCR-006"):
+        MetricsScraper(site.stack, "Scraper", vpc=site.vpc, node_groups=[group])
+
+
 @pytest.mark.parametrize("name", ["slurm", "a"])
 def test_a_controller_without_metrics_or_with_the_name_of_a_fleet_is_refused(site: Site, name: str) -> None:
     cluster = PcsCluster(
@@ -337,6 +386,45 @@ def test_a_workspace_with_its_own_key_is_no_destination(site: Site) -> None:
     workspace = MetricsWorkspace(site.stack, "Metrics", encryption_key=kms.Key(site.stack, "Key"))
     with pytest.raises(ConfigError, match="GPU-SCR-008"):
         MetricsScraper(site.stack, "Scraper", vpc=site.vpc, targets=CONTROLLER, workspace=workspace)
+
+
+SOURCE, TARGET = "arn:aws:iam::111122223333:role/Source", "arn:aws:iam::444455556666:role/Target"
+
+
+@pytest.mark.parametrize(
+    ("place", "roles", "rule"),
+    [
+        ("us-east-1:111122223333", None, None),
+        ("us-east-1:444455556666", None, "GPU-SCR-011"),
+        ("us-east-1:444455556666", WorkspaceRoles(source_role_arn=SOURCE, target_role_arn=TARGET), None),
+        ("us-west-2:111122223333", None, "GPU-SCR-011"),
+        ("us-west-2:444455556666", WorkspaceRoles(source_role_arn=SOURCE, target_role_arn=TARGET), "GPU-SCR-011"),
+    ],
+)
+def test_a_workspace_of_another_account_takes_roles(
+    make_site: SiteFactory, place: str, roles: WorkspaceRoles | None, rule: str | None
+) -> None:
+    site = make_site(env=Environment(account="111122223333", region="us-east-1"))
+    arn = f"arn:aws:aps:{place}:workspace/ws-0123abcd"
+    shared = MetricsWorkspace.from_metrics_workspace_attributes(site.stack, "Shared", workspace_arn=arn)
+    options: dict[str, Any] = {"vpc": site.vpc, "targets": CONTROLLER, "workspace": shared, "workspace_roles": roles}
+    if rule is not None:
+        with pytest.raises(ConfigError, match=rule):
+            MetricsScraper(site.stack, "Scraper", **options)
+        return
+    MetricsScraper(site.stack, "Scraper", **options)
+    made = only(site.resources(), KIND)
+    expected = None if roles is None else {"SourceRoleArn": SOURCE, "TargetRoleArn": TARGET}
+    assert made.get("RoleConfiguration") == expected
+    assert set(expected or {}) <= set(schema()["definitions"]["RoleConfiguration"]["properties"])
+
+
+def test_roles_are_for_a_workspace_and_allow_one_with_a_key(site: Site) -> None:
+    roles = WorkspaceRoles(source_role_arn=SOURCE, target_role_arn=SOURCE)
+    workspace = MetricsWorkspace(site.stack, "Metrics", encryption_key=kms.Key(site.stack, "Key"))
+    MetricsScraper(site.stack, "Scraper", vpc=site.vpc, targets=CONTROLLER, workspace=workspace, workspace_roles=roles)
+    with pytest.raises(ValueError, match="workspace_roles"):
+        MetricsScraper(site.stack, "Without", vpc=site.vpc, targets=CONTROLLER, workspace_roles=roles)
 
 
 def test_a_zone_does_not_outlive_a_deployment_that_failed(site: Site) -> None:

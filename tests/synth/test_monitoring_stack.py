@@ -147,6 +147,30 @@ def test_metrics_of_every_node_with_a_watchdog_are_scraped(synthesize: Synthesiz
     assert "NodeSecurityGroupId" not in templates["lab-fleet-split"]["Outputs"]
 
 
+def test_a_zone_that_an_earlier_collector_left_is_used_again(synthesize: Synthesize) -> None:
+    """The names of the records are those of before, and no second zone of the name is made."""
+    metrics = "monitoring: { metrics: { zone_id: Z0123456789ABCDEFGHIJ } }\n"
+    resources = synthesize(f"{CLUSTER}{metrics}")["lab-monitoring"]["Resources"].values()
+    assert "AWS::Route53::HostedZone" not in {one["Type"] for one in resources}
+    [machine] = [one["Properties"] for one in resources if one["Type"] == "AWS::StepFunctions::StateMachine"]
+    assert machine["DefinitionSubstitutions"] == {"Zone": "Z0123456789ABCDEFGHIJ"}
+    [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
+    assert "reserved.lab.gpu-metrics.internal" in scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"]
+
+
+def test_grafana_reads_the_workspace_of_the_metrics(synthesize: Synthesize) -> None:
+    metrics = "monitoring: { metrics: { destination: workspace }, grafana: { authentication: [identity-center] } }\n"
+    template = synthesize(f"{CLUSTER}{metrics}")["lab-monitoring"]
+    resources = template["Resources"]
+    [grafana] = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::Grafana::Workspace"]
+    assert (grafana["Name"], grafana["AuthenticationProviders"]) == ("lab", ["AWS_SSO"])
+    [workspace] = [name for name, one in resources.items() if one["Type"] == "AWS::APS::Workspace"]
+    policies = [one["Properties"] for one in resources.values() if one["Type"] == "AWS::IAM::ManagedPolicy"]
+    [reads] = [one["PolicyDocument"]["Statement"][0] for one in policies if "aps:QueryMetrics" in json.dumps(one)]
+    assert reads["Resource"] == {"Fn::GetAtt": [workspace, "Arn"]}
+    assert "GrafanaEndpoint" in template["Outputs"]
+
+
 def test_a_brake_reads_the_names_of_its_groups_and_notifies_as_the_budget_does(synthesize: Synthesize) -> None:
     brake = "budget: { usd_per_month: 500, emails: [a@example.org], brake: { fleets: [split], percent: 90 } }"
     templates = synthesize(f"{CLUSTER}monitoring: {{ {brake} }}\n")
@@ -176,14 +200,104 @@ def test_a_brake_stops_model_servers_too(synthesize: Synthesize) -> None:
     assert "FleetName" in templates["lab-inference-chat"]["Outputs"]
 
 
-def test_of_pcs_the_controller_is_scraped(synthesize: Synthesize) -> None:
-    section = 'orchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }\nmonitoring: { metrics: {} }\n'
+def test_of_pcs_nodes_and_the_controller_are_scraped(synthesize: Synthesize) -> None:
+    section = 'orchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }\nmonitoring: { metrics: { exporters: [dcgm] } }\n'
     templates = synthesize(f"{CLUSTER}{section}")
     resources = templates["lab-monitoring"]["Resources"].values()
     [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
     jobs = yaml.safe_load(scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"])["scrape_configs"]
-    assert len(jobs) == 5
-    assert {job["dns_sd_configs"][0]["names"][0] for job in jobs} == {"slurm.lab.gpu-metrics.internal"}
-    [admitted] = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
-    of_slurm = {"StackName": "lab-slurm", "OutputName": "SecurityGroupId"}
-    assert (admitted["FromPort"], admitted["GroupId"]) == (6817, {"Fn::GetStackOutput": of_slurm})
+    names = {job["job_name"]: [one["names"][0].partition(".")[0] for one in job["dns_sd_configs"]] for job in jobs}
+    of_slurm = [names.pop(name) for name in [*names] if name.startswith("slurmctld-")]
+    assert of_slurm == [["slurm"]] * 5
+    assert names == {"gpunode": ["reserved", "split"], "dcgm": ["reserved", "split"]}
+    labels = [rule["replacement"] for rule in jobs[1]["relabel_configs"]]
+    assert labels == ["lab-fleet-reserved/Nodes", "lab-fleet-split/Nodes"]
+    admitted = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
+    # All nodes and the controller are in one group, which has each rule once.
+    assert sorted(one["FromPort"] for one in admitted) == [6817, 9400, 9810]
+    of_cluster = {"StackName": "lab-slurm", "OutputName": "SecurityGroupId"}
+    assert all(one["GroupId"] == {"Fn::GetStackOutput": of_cluster} for one in admitted)
+    inputs = json.dumps(
+        [one["Properties"]["Targets"][0]["Input"] for one in resources if one["Type"] == "AWS::Events::Rule"]
+    )
+    for stack in ("lab-fleet-reserved", "lab-fleet-split"):
+        assert f'"StackName": "{stack}", "OutputName": "NodeGroupId"' in inputs
+        assert "GPU_METRICS_PORT=9810" in user_data(templates[stack]["Resources"])
+
+
+def test_the_server_of_a_node_is_scraped_through_its_balancer(synthesize: Synthesize) -> None:
+    """With several servers on a node, each scrape would read another one."""
+    server = "load_balancer: { plain_http: true }, server: { image: 'vllm/vllm-openai:v0.21.0', port: 8010 }"
+    text = f"""\
+version: 1
+name: lab
+region: us-east-1
+network: {{ availability_zone: us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }}
+inference:
+  fleets:
+    one: {{ instance_type: g6.xlarge, nodes: 1, {server} }}
+    four: {{ instance_type: g6.12xlarge, nodes: 1, devices_per_server: 1, {server} }}
+monitoring: {{ metrics: {{}} }}
+"""
+    templates = synthesize(text)
+    resources = templates["lab-monitoring"]["Resources"].values()
+    [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
+    jobs = yaml.safe_load(scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"])["scrape_configs"]
+    [found] = [job["dns_sd_configs"] for job in jobs if job["job_name"] == "vllm"]
+    [group] = [
+        one["Properties"]
+        for one in templates["lab-inference-one"]["Resources"].values()
+        if one["Type"] == "AWS::ElasticLoadBalancingV2::TargetGroup"
+    ]
+    assert found == [{"names": ["one.lab.gpu-metrics.internal"], "type": "A", "port": group["Port"]}]
+    admitted = [one["Properties"] for one in resources if one["Type"] == "AWS::EC2::SecurityGroupIngress"]
+    of_node = {"StackName": "lab-inference-one", "OutputName": "NodeSecurityGroupId"}
+    assert {one["FromPort"] for one in admitted if one["GroupId"]["Fn::GetStackOutput"] == of_node} == {
+        9810,
+        group["Port"],
+    }
+
+
+def test_of_eks_nodes_and_pods_are_scraped(synthesize: Synthesize) -> None:
+    """Its two sides agree: what the nodes serve and are labelled, and what the collector keeps."""
+    text = CLUSTER.replace("nodes: 1,", 'nodes: 1, watch: { mode: "off" },') + (
+        "inference: { fleets: { chat: { instance_type: g6.xlarge, nodes: 1,\n"
+        "  server: { image: 'vllm/vllm-openai:v0.21.0', port: 8010 } } } }\n"
+        "orchestrator: eks\nmonitoring: { metrics: { exporters: [node] } }\n"
+    )
+    templates = synthesize(text)
+    resources = templates["lab-monitoring"]["Resources"].values()
+    assert {one["Type"] for one in resources} == {"AWS::APS::Scraper", "AWS::Logs::LogGroup"}
+    [scraper] = [one["Properties"] for one in resources if one["Type"] == "AWS::APS::Scraper"]
+    source = scraper["Source"]["EksConfiguration"]
+    of_cluster = {"StackName": "lab-eks", "OutputName": "ClusterSecurityGroupId"}
+    assert source["SecurityGroupIds"] == [{"Fn::GetStackOutput": of_cluster}]
+    assert len(source["SubnetIds"]) == 2
+    written = scraper["ScrapeConfiguration"]["ConfigurationBlob"]["Fn::Base64"]["Fn::Join"][1]
+    assert [part for part in written if not isinstance(part, str)] == [
+        {"Fn::GetStackOutput": {"StackName": "lab-eks", "OutputName": "ClusterName"}}
+    ]
+    configuration = yaml.safe_load("".join(part if isinstance(part, str) else "CLUSTER" for part in written))
+    assert configuration["global"]["external_labels"] == {"cluster": "CLUSTER"}
+    kept = {
+        job["job_name"]: [rule["regex"] for rule in job["relabel_configs"] if rule.get("action") == "keep"]
+        for job in configuration["scrape_configs"]
+    }
+    assert kept == {
+        "gpunode": ["chat|reserved"],
+        "dcgm": ["9400"],
+        "ray": ["8080", "yes"],
+        "vllm": ["8010", "server"],
+        "node": ["9100"],
+    }
+    serves = {
+        name: "GPU_METRICS_PORT=9810" in user_data(templates[stack]["Resources"])
+        for name, stack in (("reserved", "lab-fleet-reserved"), ("split", "lab-fleet-split"))
+    }
+    assert serves == {"reserved": True, "split": False}
+    [group] = [
+        one["Properties"]
+        for one in templates["lab-fleet-reserved"]["Resources"].values()
+        if one["Type"] == "AWS::EKS::Nodegroup"
+    ]
+    assert group["Labels"]["gpu-cluster/fleet"] == "reserved"

@@ -33,3 +33,17 @@ def test_the_idle_alert_has_its_minutes(minutes: int | None, is_there: bool) -> 
 def test_minutes_out_of_range_are_refused(site: Site, minutes: int) -> None:
     with pytest.raises(ConfigError, match="GPU-ALM-001"):
         PrometheusRules(site.stack, "Rules", workspace_arn=WORKSPACE, idle_minutes=minutes)
+
+
+def test_runbooks_are_where_people_have_them() -> None:
+    text = prometheus_rules(runbook_url="https://wiki.example.org/runbooks")
+    rules = yaml.safe_load(text)["groups"][0]["rules"]
+    assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in rules} == {
+        "https://wiki.example.org/runbooks"
+    }
+
+
+@pytest.mark.parametrize("url", ["docs/alerts.md", "https://", "https://a.example/#b", "wiki.example.org", ""])
+def test_an_address_that_no_browser_opens_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="GPU-AMP-006"):
+        prometheus_rules(runbook_url=url)

@@ -31,6 +31,8 @@ from cdk_gpu_clusters.rules.secrets import OF_POD, check_container_secrets
 from cdk_gpu_clusters.rules.vllm import vllm_drain_arguments
 
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+#: Name of the container of a model server.
+SERVER_CONTAINER = "server"
 #: As `ModelServer.shared_memory_gib`: for servers of several accelerators.
 _SHARED_MEMORY_GIB = 8
 #: How long a server that has its end before it still gets requests: Services learn of it at the same time as the pod.
@@ -138,7 +140,7 @@ def server_container(
     _, mounts = server_volumes(pool, server, share, "")
     arguments = [*server.command, *vllm_drain_arguments(server.image, server.command, server.drain_seconds)]
     return {
-        "name": "server",
+        "name": SERVER_CONTAINER,
         "image": server.image,
         **({"args": arguments} if arguments else {}),
         "env": [

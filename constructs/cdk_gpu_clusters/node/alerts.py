@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from cdk_gpu_clusters._version import REPOSITORY_URL
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.node.gpunode.metrics import names
 from cdk_gpu_clusters.node.gpunode.metrics.names import Metric
 from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
 
-_RUNBOOKS = "docs/alerts.md"
+#: Page of this library's documentation that has a runbook for each alert. It is the same for all versions, so that a
+#: newer one changes no rule.
+RUNBOOK_URL: Final = f"{REPOSITORY_URL}/blob/main/docs/alerts.md"
 _BOOT_SECONDS = 1800  # any: no other setting than idle_minutes is given
 
 
@@ -96,6 +100,6 @@ def prometheus_alerts(idle_minutes: int | None) -> list[NodeAlert]:
     return [alert for alert in node_alerts(settings, has_gpus=True) if alert.metric is not names.BOOT_FAILURES]
 
 
-def runbook_of(name: str) -> str:
-    """Where the runbook of an alert is, in the documentation of this library."""
-    return f"{_RUNBOOKS}#{name.lower()}"
+def runbook_of(name: str, page_url: str) -> str:
+    """Where the runbook of an alert is: the section of a page that has its name."""
+    return f"{page_url}#{name.lower()}"

@@ -1,7 +1,8 @@
 """Rows of a dashboard of Prometheus about what others than this library serve.
 
 Sources of the names:
-- DCGM exporter, etc/dcp-metrics-included.csv, whose help texts have the units.
+- DCGM exporter, etc/dcp-metrics-included.csv, whose help texts have the units; NVIDIA DCGM user guide, "Profiling
+  Metrics", for NVLink.
 - Slurm 25.11, src/plugins/metrics/openmetrics/openmetrics.c.
 - vLLM, vllm/v1/metrics/loggers.py.
 - Ray documentation, "System metrics".
@@ -21,7 +22,8 @@ _CHOSEN = '{fleet=~"$fleet"}'
 def exporter_rows(exporters: Collection[Exporter]) -> tuple[Row, ...]:
     """The rows of exporters that Prometheus scrapes; put them behind those of `plan_prometheus_dashboard`.
 
-    The DCGM exporter needs the counters of its file `dcp-metrics-included.csv`. The watchdog of the nodes and the node
+    The DCGM exporter needs the counters of its file `dcp-metrics-included.csv`, and for NVLink two that this file does
+    not have: `DCGM_FI_PROF_NVLINK_TX_BYTES` and `DCGM_FI_PROF_NVLINK_RX_BYTES`. The watchdog of the nodes and the node
     exporter have no row here.
 
     Args:
@@ -40,6 +42,22 @@ def _share(metric: str) -> tuple[Query, ...]:
     return tuple(
         Query(legend=f"{{{{fleet}}}} {what}", expression=f"100 * {operation} by (fleet) ({metric}{_CHOSEN})")
         for operation, what in (("avg", "average"), ("min", "minimum"))
+    )
+
+
+def _traffic(title: str, link: str, meaning: str) -> Panel:
+    """What the average GPU of a fleet transmits and receives over a link."""
+    return Panel(
+        title=title,
+        unit="bytes per second",
+        meaning=meaning,
+        queries=tuple(
+            Query(
+                legend=f"{{{{fleet}}}} {what}",
+                expression=f"avg by (fleet) (DCGM_FI_PROF_{link}_{way}_BYTES{_CHOSEN})",
+            )
+            for way, what in (("TX", "transmitted"), ("RX", "received"))
+        ),
     )
 
 
@@ -65,17 +83,11 @@ _DCGM = Row(
             meaning="Share of cycles in which the device memory sent or received data.",
             queries=_share("DCGM_FI_PROF_DRAM_ACTIVE"),
         ),
-        Panel(
-            title="PCIe traffic",
-            unit="bytes per second",
-            meaning="Bytes that the average GPU transmits and receives over PCIe.",
-            queries=tuple(
-                Query(
-                    legend=f"{{{{fleet}}}} {what}",
-                    expression=f"avg by (fleet) (DCGM_FI_PROF_PCIE_{way}_BYTES{_CHOSEN})",
-                )
-                for way, what in (("TX", "transmitted"), ("RX", "received"))
-            ),
+        _traffic("PCIe traffic", "PCIE", "Bytes that the average GPU transmits and receives over PCIe."),
+        _traffic(
+            "NVLink traffic",
+            "NVLINK",
+            "Bytes without protocol headers that the average GPU transmits and receives over NVLink.",
         ),
     ),
 )

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from cdk_gpu_clusters.node.alerts import NodeAlert, prometheus_alerts, runbook_of
+from cdk_gpu_clusters.errors import raise_for
+from cdk_gpu_clusters.node.alerts import RUNBOOK_URL, NodeAlert, prometheus_alerts, runbook_of
 from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
 from cdk_gpu_clusters.observability.panels import Panel, Row
+from cdk_gpu_clusters.rules.metrics_workspace import check_runbooks
 
 _COLUMNS: Final = 24
 _HEIGHT, _MOST_IN_LINE = 8, 4
@@ -32,7 +34,12 @@ _UNITS: Final = {
 
 
 def grafana_dashboard(
-    rows: Sequence[Row], *, title: str, uid: str | None = None, idle_minutes: int | None = 60
+    rows: Sequence[Row],
+    *,
+    title: str,
+    uid: str | None = None,
+    idle_minutes: int | None = 60,
+    runbook_url: str = RUNBOOK_URL,
 ) -> dict[str, Any]:
     """The JSON model of a dashboard for Grafana 10.4 or later. The reader chooses data source, fleets and instances.
 
@@ -42,9 +49,10 @@ def grafana_dashboard(
         uid: Its id, by which a later import replaces it, of at most 40 letters, digits, `-` and `_`. By default Grafana
             makes one.
         idle_minutes: Threshold of the alert `Idle`, as in `prometheus_rules`; None for no such line.
+        runbook_url: As in `prometheus_rules`.
 
     Raises:
-        ConfigError: GPU-ALM-001.
+        ConfigError: GPU-ALM-001, GPU-AMP-006.
 
     Example:
         >>> from cdk_gpu_clusters.observability.panels import DashboardFleet, plan_prometheus_dashboard
@@ -53,7 +61,8 @@ def grafana_dashboard(
         >>> [panel["title"] for panel in model["panels"] if "title" in panel][:3]
         ['Nodes', 'Nodes that measure', 'Unhealthy nodes']
     """
-    panels = enumerate(_panels(rows, prometheus_alerts(idle_minutes)), start=1)
+    raise_for(check_runbooks(runbook_url))
+    panels = enumerate(_panels(rows, prometheus_alerts(idle_minutes), runbook_url), start=1)
     found: dict[str, Any] = {
         "title": title,
         "tags": ["gpu-cluster"],
@@ -93,12 +102,13 @@ def _choice(name: str, label: str, query: str) -> dict[str, Any]:
     }
 
 
-def _panels(rows: Sequence[Row], alerts: Sequence[NodeAlert]) -> Iterator[dict[str, Any]]:
+def _panels(rows: Sequence[Row], alerts: Sequence[NodeAlert], runbook_url: str) -> Iterator[dict[str, Any]]:
     y = 0
     for row in rows:
         heading = {"x": 0, "y": y, "w": _COLUMNS, "h": 1}
         yield {"type": "row", "title": row.title, "collapsed": False, "panels": [], "gridPos": heading}
-        cells = [*([_text(row.notes)] if row.notes else []), *(_graph(panel, alerts) for panel in row.panels)]
+        graphs = [_graph(panel, alerts, runbook_url) for panel in row.panels]
+        cells = [*([_text(row.notes)] if row.notes else []), *graphs]
         # Up to four cells share a line; more go in threes.
         across = max(len(cells), 2) if len(cells) <= _MOST_IN_LINE else 3
         width = _COLUMNS // across
@@ -113,13 +123,14 @@ def _text(notes: Sequence[str]) -> dict[str, Any]:
     return {"type": "text", "transparent": True, "options": {"mode": "markdown", "content": content}}
 
 
-def _graph(panel: Panel, alerts: Sequence[NodeAlert]) -> dict[str, Any]:
+def _graph(panel: Panel, alerts: Sequence[NodeAlert], runbook_url: str) -> dict[str, Any]:
     drawn = [query.metric for query in panel.queries]
     its_alerts = [alert for alert in alerts if alert.metric in drawn]
+    runbooks = [f"Runbook: {runbook_of(alert.name, runbook_url)}" for alert in its_alerts]
     return {
         "type": "timeseries",
         "title": panel.title,
-        "description": " ".join([panel.meaning, *(f"Runbook: {runbook_of(alert.name)}." for alert in its_alerts)]),
+        "description": " ".join([panel.meaning, *runbooks]),
         "datasource": _SOURCE,
         "interval": "1m",  # nodes measure once a minute
         "targets": [

@@ -8,9 +8,11 @@ import yaml
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at
-from cdk_gpu_clusters.node.alerts import NodeAlert, prometheus_alerts, runbook_of
+from cdk_gpu_clusters.errors import raise_for
+from cdk_gpu_clusters.node.alerts import RUNBOOK_URL, NodeAlert, prometheus_alerts, runbook_of
 from cdk_gpu_clusters.node.gpunode.metrics import names
 from cdk_gpu_clusters.node.gpunode.metrics.exposition import MEASURED_AT
+from cdk_gpu_clusters.rules.metrics_workspace import check_runbooks
 from cdk_gpu_clusters.rules.scrape import JOB
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ NODE_SILENT: Final = "NodeSilent"
 _EVENT_WINDOW = "15m"
 # Three scrapes a minute apart may fail, as the values of a node that is busy may be three minutes old.
 _SILENT_FOR = "5m"
+# Of NVIDIA's DCGM exporter. In Kubernetes it labels a GPU or MIG device with the pod that has it. Prometheus renames
+# these labels, because the pod of the exporter has the same ones.
+_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+# This library's choice.
+_IDLE_SHARE = 0.05
 #: What is recorded for each fleet.
 _RECORDED = (
     (names.GPU_UTILIZATION, "avg"),
@@ -34,27 +41,34 @@ _RECORDED = (
 )
 
 
-def prometheus_rules(*, idle_minutes: int | None = 60) -> str:
+def prometheus_rules(*, idle_minutes: int | None = 60, runbook_url: str = RUNBOOK_URL) -> str:
     """A file of rules for Prometheus: alerts about nodes, and sums for each fleet.
+
+    Where the DCGM exporter is scraped, the GPUs and MIG devices that pods of Kubernetes have are counted: all of them,
+    and those whose engine was active for less than 5 percent of the time throughout `idle_minutes`.
 
     A failed boot has no rule. A node that failed its boot serves no `/metrics`, and the CloudWatch alarm reports it.
 
-    Sources: Prometheus documentation, "Alerting rules", "Recording rules", and "Recording rules" of its best practices
-    (names).
+    Sources: Prometheus documentation, "Alerting rules", "Recording rules", "Recording rules" of its best practices
+    (names), and scrape_config (`honor_labels`); NVIDIA/dcgm-exporter, issue 342 (labels of pods).
 
     Args:
-        idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440; None for no such alert.
+        idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440, and how long GPUs that
+            are counted as idle are so; None for neither.
+        runbook_url: Address of the page with the runbooks, where the section of an alert has its name in small letters.
+            By default the page of this library, `docs/alerts.md` in its repository.
 
     Raises:
-        ConfigError: GPU-ALM-001.
+        ConfigError: GPU-ALM-001, GPU-AMP-006.
 
     Example:
         >>> print(prometheus_rules(idle_minutes=30).partition("  - alert: Idle")[2].splitlines()[1].strip())
         expr: min by (fleet) (gpu_cluster_idle_seconds) >= 1800
     """
     alerts = prometheus_alerts(idle_minutes)
+    raise_for(check_runbooks(runbook_url))
     groups = [
-        {"name": "gpu-cluster-alerts", "rules": [*map(_alert, alerts), _silent()]},
+        {"name": "gpu-cluster-alerts", "rules": [*(_alert(one, runbook_url) for one in alerts), _silent(runbook_url)]},
         {
             "name": "gpu-cluster-fleets",
             "rules": [
@@ -65,11 +79,33 @@ def prometheus_rules(*, idle_minutes: int | None = 60) -> str:
                 for metric, operation in _RECORDED
             ],
         },
+        {
+            "name": "gpu-cluster-gpus",
+            "rules": [{"record": name, "expr": expression} for name, expression in _gpus(idle_minutes).items()],
+        },
     ]
     return yaml.safe_dump({"groups": groups}, sort_keys=False, width=1000)
 
 
-def _alert(alert: NodeAlert) -> dict[str, Any]:
+def _gpus(idle_minutes: int | None) -> dict[str, str]:
+    """What is recorded of the number of GPUs: all and idle ones of fleets, allocated and idle ones of pods."""
+    gpus, idle = names.GPU_MEMORY_USED.prometheus_name, names.IDLE_SECONDS.prometheus_name
+    held = f'{_ACTIVE}{{exported_pod!=""}}'
+    recorded = {"fleet:gpus:count": f"count by (fleet) ({gpus})"}
+    if idle_minutes is not None:
+        of_idle_nodes = f"{gpus} and on (fleet, instance_id) {idle} >= {60 * idle_minutes}"
+        recorded["fleet:idle_gpus:count"] = f"count by (fleet) ({of_idle_nodes}) or 0 * count by (fleet) ({gpus})"
+    recorded["cluster:allocated_gpus:count"] = f"count by (cluster) ({held})"
+    if idle_minutes is not None:
+        # One that a pod has for less than this time may be about to start.
+        unused = f"max_over_time({held}[{idle_minutes}m]) < {_IDLE_SHARE} and {held} offset {idle_minutes}m"
+        recorded["cluster:allocated_idle_gpus:count"] = (
+            f"count by (cluster) ({unused}) or 0 * count by (cluster) ({held})"
+        )
+    return recorded
+
+
+def _alert(alert: NodeAlert, runbook_url: str) -> dict[str, Any]:
     name = alert.metric.prometheus_name
     if alert.metric.per == "event":
         expression = f"sum by (fleet, instance_id) (increase({name}[{_EVENT_WINDOW}])) > 0"
@@ -77,20 +113,24 @@ def _alert(alert: NodeAlert) -> dict[str, Any]:
         expression = f"min by (fleet) ({name}) >= {alert.threshold}"
     else:
         expression = f"max by (fleet, instance_id) ({name}) >= {alert.threshold}"
-    return {"alert": alert.name, "expr": expression, "annotations": _annotations(alert.name, alert.meaning)}
+    return {
+        "alert": alert.name,
+        "expr": expression,
+        "annotations": _annotations(alert.name, alert.meaning, runbook_url),
+    }
 
 
-def _silent() -> dict[str, Any]:
+def _silent(runbook_url: str) -> dict[str, Any]:
     meaning = "A node does not answer Prometheus, or has stopped measuring; its instance may have ended."
     up = f'up{{job="{JOB}"}}'
     # A node that answers without values raises no other alert.
     expression = f"{up} == 0 or ({up} == 1 unless on (job, instance) {MEASURED_AT})"
-    annotations = _annotations(NODE_SILENT, meaning)
+    annotations = _annotations(NODE_SILENT, meaning, runbook_url)
     return {"alert": NODE_SILENT, "expr": expression, "for": _SILENT_FOR, "annotations": annotations}
 
 
-def _annotations(name: str, meaning: str) -> dict[str, str]:
-    return {"summary": meaning, "runbook": runbook_of(name)}
+def _annotations(name: str, meaning: str, runbook_url: str) -> dict[str, str]:
+    return {"summary": meaning, "runbook_url": runbook_of(name, runbook_url)}
 
 
 class PrometheusRules(ClusterConstruct):
@@ -117,6 +157,7 @@ class PrometheusRules(ClusterConstruct):
         workspace_arn: str,
         idle_minutes: int | None = 60,
         namespace_name: str = "gpu-clusters",
+        runbook_url: str = RUNBOOK_URL,
     ) -> None:
         """Define the rules.
 
@@ -127,15 +168,16 @@ class PrometheusRules(ClusterConstruct):
             idle_minutes: How long all GPUs of a fleet are idle before the alert `Idle`, 5 to 1,440. 60 by default; None
                 for no such alert.
             namespace_name: Name of the group of rules, unique in the workspace. A change replaces it.
+            runbook_url: As in `prometheus_rules`.
 
         Raises:
-            ConfigError: GPU-ALM-001.
+            ConfigError: GPU-ALM-001, GPU-AMP-006.
         """
         from aws_cdk import aws_aps as aps  # takes long to load
 
         super().__init__(scope, construct_id)
         with errors_at(self):
-            data = prometheus_rules(idle_minutes=idle_minutes)
+            data = prometheus_rules(idle_minutes=idle_minutes, runbook_url=runbook_url)
         self.cfn_rule_groups_namespace: aps.CfnRuleGroupsNamespace = aps.CfnRuleGroupsNamespace(
             self, "Resource", name=namespace_name, workspace=workspace_arn, data=data
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 import jsii
@@ -16,7 +16,6 @@ from cdk_gpu_clusters._accepted import UNDELIVERED, AcceptedFinding
 from cdk_gpu_clusters._cdk import (
     ClusterConstruct,
     DefinedResources,
-    arn_of,
     define,
     id_of_group,
     path_in_stack,
@@ -31,15 +30,20 @@ from cdk_gpu_clusters._cdk import (
 from cdk_gpu_clusters._template import logical_id
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet
-from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS, own_log_group
+from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS
 from cdk_gpu_clusters.compute.state_machine import shared_resources
+from cdk_gpu_clusters.observability.collector import (
+    WorkspaceRoles,
+    check_workspace_of,
+    collector_logs,
+    define_collector,
+)
 from cdk_gpu_clusters.observability.node_addresses import Named, address_resources
 from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
 from cdk_gpu_clusters.rules.scrape import (
     ScrapeTarget,
     check_configuration,
     check_controller,
-    check_destination,
     check_fleets,
     check_place,
     check_targets,
@@ -53,21 +57,12 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
 
-_LOGS_PREFIX = "/aws/vendedlogs/prometheus-scraper"
 _ZONE_SUFFIX = "gpu-metrics.internal"
-# Prometheus finds no targets, the collector reaches none, or an exporter fails.
-_LOGGED = ("SERVICE_DISCOVERY", "COLLECTOR", "EXPORTER")
 
 _DESCRIBES = AcceptedFinding(
     cause="`MetricsScraper`: policy of the state machine that writes the addresses of nodes",
     reason="The describe actions of EC2 and EC2 Auto Scaling, log delivery and tracing have no resource level.",
     aws_solutions=("IAM5",),
-)
-_OWN_KEY = AcceptedFinding(
-    cause="`MetricsScraper`: log group without a key of its own",
-    reason="The collector logs which targets it failed to scrape, no metrics. CloudWatch encrypts the group by its own "
-    "key; `log_encryption_key` sets yours.",
-    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
 
 
@@ -92,9 +87,34 @@ class ScrapedFleet:
     @property
     def ports(self) -> dict[Exporter, int]:
         """The port of each of its exporters."""
-        if isinstance(self.exporters, Mapping):
-            return dict(self.exporters)
-        return {exporter: exporter.default_port for exporter in self.exporters}
+        return _ports_of(self.exporters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrapedNodeGroup:
+    """A compute node group of AWS PCS whose nodes are scraped, from ten minutes after their launch on.
+
+    Attributes:
+        name: Label of its DNS record, such as `trainers`: lowercase letters, digits and hyphens.
+        cluster: The cluster. Its security group, in which all nodes are, admits the collector.
+        node_group_id: Id of the group; may be a token.
+        fleet_path: Label `fleet` of what other exporters than the watchdog serve, such as `PcsNodeGroup.fleet_path`.
+        exporters: What its nodes serve, and at which port. By default the watchdog at port 9810, which
+            `NodeWatch(metrics_port=9810)` turns on.
+        max_node_count: Most nodes of the group, 200 at most. By default it is not known.
+    """
+
+    name: str
+    cluster: IPcsCluster
+    node_group_id: str
+    fleet_path: str
+    exporters: Mapping[Exporter, int] | Sequence[Exporter] = (Exporter.GPUNODE,)
+    max_node_count: int | None = None
+
+    @property
+    def ports(self) -> dict[Exporter, int]:
+        """The port of each of its exporters."""
+        return _ports_of(self.exporters)
 
 
 @jsii.implements(ec2.IConnectable)
@@ -145,7 +165,9 @@ class MetricsScraper(ClusterConstruct):
         fleets: Sequence[ScrapedFleet] = (),
         targets: Sequence[ScrapeTarget] = (),
         slurm_clusters: Mapping[str, IPcsCluster] | None = None,
+        node_groups: Sequence[ScrapedNodeGroup] = (),
         workspace: IMetricsWorkspace | None = None,
+        workspace_roles: WorkspaceRoles | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] = (),
         zone_name: str | None = None,
@@ -167,8 +189,11 @@ class MetricsScraper(ClusterConstruct):
                 must admit the scraper: `scraper.connections.allow_to(cluster, ec2.Port.tcp(6817))`.
             slurm_clusters: Clusters of AWS PCS with `metrics=True` whose controllers are scraped, by a DNS label. Their
                 metrics get the label `cluster` with it. None by default.
+            node_groups: Compute node groups of AWS PCS whose nodes are scraped. None by default.
             workspace: Where the metrics go. By default to the default dataset of Amazon CloudWatch in this account and
                 Region.
+            workspace_roles: Roles by which it writes to a workspace of another account, or to one with a key of its
+                own. By default it writes by its service-linked role.
             vpc_subnets: 2 to 5 subnets in different zones, in each of which AWS makes a network interface. By default
                 the private subnets of the VPC, one of each zone. A change replaces the collector.
             security_groups: 1 to 5 groups of the collector. By default one of its own. A change replaces the collector.
@@ -183,20 +208,20 @@ class MetricsScraper(ClusterConstruct):
                 imported one must. By default the service's own key.
 
         Raises:
-            ConfigError: GPU-SCR-001 to -008.
-            ValueError: If both `zone` and `zone_name` are given.
+            ConfigError: GPU-SCR-001 to -008, -011.
+            ValueError: If both `zone` and `zone_name` are given, or `workspace_roles` without `workspace`.
         """
         super().__init__(scope, construct_id)
         if zone is not None and zone_name is not None:
             raise ValueError("zone: an existing zone has its name already; remove zone_name")
         subnets = _subnets(vpc, vpc_subnets)
         controllers = slurm_clusters or {}
-        self._check_place(subnets, fleets, controllers)
-        report(self, check_destination(has_own_key=_has_own_key(workspace)))
+        self._check_place(subnets, fleets, controllers, node_groups)
+        report(self, check_workspace_of(self, workspace, workspace_roles))
         name = zone.zone_name if zone is not None else zone_name or _default_zone(self._path)
-        labels = [*(one.name for one in fleets), *controllers]
+        labels = [*(one.name for one in fleets), *controllers, *(one.name for one in node_groups)]
         self.dns_names: dict[str, str] = {label: f"{label}.{name}" for label in labels}
-        everything = [*_targets_of(fleets, self.dns_names), *targets]
+        everything = [*_targets_of([*fleets, *node_groups], self.dns_names), *targets]
         for label in controllers:
             everything += Exporter.SLURMCTLD.at(dns_name=self.dns_names[label], labels={"cluster": label})
         report(self, check_targets(everything, interval_seconds=interval_seconds, timeout_seconds=timeout_seconds))
@@ -210,21 +235,15 @@ class MetricsScraper(ClusterConstruct):
             named = Named(
                 groups={one.name: one.fleet.fleet_name for one in fleets},
                 clusters={label: (one.cluster_id, one.cluster_arn) for label, one in controllers.items()},
+                node_groups={one.name: one.node_group_id for one in node_groups},
             )
             addresses = self._keep_addresses(named, self.zone, log_encryption_key)
         self._groups = list(security_groups) or [
             ec2.SecurityGroup(self, "Group", vpc=vpc, description="Managed collector of metrics")
         ]
         self._connections = ec2.Connections(security_groups=self._groups)
-        self.log_group: logs.LogGroup = own_log_group(
-            self,
-            "Logs",
-            name=f"{_LOGS_PREFIX}/{cdk.Names.unique_resource_name(self, max_length=100, separator='-')}",
-            retention=log_retention,
-            encryption_key=log_encryption_key,
-            without_key=_OWN_KEY,
-        )
-        self.cfn_scraper: aps.CfnScraper = self._scraper(subnets, workspace)
+        self.log_group: logs.LogGroup = collector_logs(self, log_retention, log_encryption_key)
+        self.cfn_scraper: aps.CfnScraper = self._scraper(subnets, workspace, workspace_roles)
         # A zone with a record could not be deleted after a scraper that failed.
         for label in labels:
             addresses.resource(f"Addresses/{label}").add_dependency(self.cfn_scraper)
@@ -233,6 +252,7 @@ class MetricsScraper(ClusterConstruct):
                 self._admit(one.name, exporter, one.fleet._node_security_groups[0], port)
         for label, cluster in controllers.items():
             self._admit(label, Exporter.SLURMCTLD, cluster.security_groups[0], Exporter.SLURMCTLD.default_port)
+        self._admit_to_node_groups(node_groups)
         self._read_node_anew()
 
     @property
@@ -246,6 +266,7 @@ class MetricsScraper(ClusterConstruct):
         subnets: Sequence[ec2.ISubnet],
         fleets: Sequence[ScrapedFleet],
         controllers: Mapping[str, IPcsCluster],
+        node_groups: Sequence[ScrapedNodeGroup],
     ) -> None:
         given = [
             (
@@ -260,7 +281,13 @@ class MetricsScraper(ClusterConstruct):
             self,
             [
                 *check_place([zone_of(subnet) for subnet in subnets], region=region),
-                *check_fleets([*given, *((name, True, None) for name in controllers)]),
+                *check_fleets(
+                    [
+                        *given,
+                        *((name, True, None) for name in controllers),
+                        *((one.name, True, one.max_node_count) for one in node_groups),
+                    ]
+                ),
                 *(
                     one
                     for name, cluster in controllers.items()
@@ -317,57 +344,43 @@ class MetricsScraper(ClusterConstruct):
             description=f"Managed collector scrapes {job}",
         )
 
-    def _scraper(self, subnets: Sequence[ec2.ISubnet], workspace: IMetricsWorkspace | None) -> aps.CfnScraper:
+    def _admit_to_node_groups(self, node_groups: Sequence[ScrapedNodeGroup]) -> None:
+        """Let the collector reach compute nodes: those of a cluster are in one group, which has each rule once."""
+        clusters = list(dict.fromkeys(id_of_group(one.cluster.security_groups[0]) for one in node_groups))
+        admitted: set[tuple[int, int]] = set()
+        for one in node_groups:
+            group = one.cluster.security_groups[0]
+            index = clusters.index(id_of_group(group))
+            for exporter, port in one.ports.items():
+                if (index, port) not in admitted:
+                    # Not the label of a fleet, which has no points.
+                    self._admit(f"nodes.{index}.{port}", exporter, group, port)
+                    admitted.add((index, port))
+
+    def _scraper(
+        self,
+        subnets: Sequence[ec2.ISubnet],
+        workspace: IMetricsWorkspace | None,
+        roles: WorkspaceRoles | None,
+    ) -> aps.CfnScraper:
         from aws_cdk import aws_aps as aps  # takes long to load
 
-        scraper = aps.CfnScraper
-        component: Any = scraper.ScraperComponentProperty
-        return scraper(
+        return define_collector(
             self,
-            "Resource",
-            source=scraper.SourceProperty(
-                vpc_configuration=scraper.VpcConfigurationProperty(
+            source=aps.CfnScraper.SourceProperty(
+                vpc_configuration=aps.CfnScraper.VpcConfigurationProperty(
                     subnet_ids=[subnet.subnet_id for subnet in subnets],
                     security_group_ids=[group.security_group_id for group in self._groups],
                 )
             ),
-            destination=self._destination(workspace),
-            # Written out by CloudFormation, so that a template shows what is scraped, and tokens have their values.
-            scrape_configuration=scraper.ScrapeConfigurationProperty(
-                configuration_blob=cdk.Fn.base64(self.configuration)
-            ),
-            scraper_logging_configuration=scraper.ScraperLoggingConfigurationProperty(
-                logging_destination=scraper.ScraperLoggingDestinationProperty(
-                    cloud_watch_logs=scraper.CloudWatchLogDestinationProperty(
-                        log_group_arn=self.log_group.log_group_arn
-                    )
-                ),
-                scraper_components=[component(type=kind) for kind in _LOGGED],
-            ),
-        )
-
-    def _destination(self, workspace: IMetricsWorkspace | None) -> aps.CfnScraper.DestinationProperty:
-        from aws_cdk import aws_aps as aps  # takes long to load
-
-        scraper = aps.CfnScraper
-        if workspace is not None:
-            return scraper.DestinationProperty(
-                amp_configuration=scraper.AmpConfigurationProperty(workspace_arn=workspace.workspace_arn)
-            )
-        return scraper.DestinationProperty(
-            cloud_watch_configuration=scraper.CloudWatchConfigurationProperty(
-                dataset_arn=arn_of(self, "cloudwatch", "dataset/default")
-            )
+            configuration=self.configuration,
+            workspace=workspace,
+            roles=roles,
+            log_group=self.log_group,
         )
 
     def _main_resource(self) -> IConstruct | None:
         return vars(self).get("cfn_scraper")
-
-
-def _has_own_key(workspace: IMetricsWorkspace | None) -> bool:
-    from cdk_gpu_clusters.observability.workspace import MetricsWorkspace  # takes long to load
-
-    return isinstance(workspace, MetricsWorkspace) and workspace.cfn_workspace.kms_key_arn is not None
 
 
 def _settings_of(cluster: IPcsCluster) -> Mapping[str, str] | None:
@@ -387,11 +400,22 @@ def _default_zone(path: str) -> str:
     return f"{words[-63:].strip('-')}.{_ZONE_SUFFIX}"
 
 
-def _targets_of(fleets: Sequence[ScrapedFleet], dns_names: Mapping[str, str]) -> list[ScrapeTarget]:
+def _ports_of(exporters: Mapping[Exporter, int] | Sequence[Exporter]) -> dict[Exporter, int]:
+    if isinstance(exporters, Mapping):
+        return dict(exporters)
+    return {exporter: exporter.default_port for exporter in exporters}
+
+
+def _path_of(one: ScrapedFleet | ScrapedNodeGroup) -> str:
+    fleet = one.fleet if isinstance(one, ScrapedFleet) else None
+    return fleet.fleet_path if isinstance(fleet, GpuFleet) else one.name
+
+
+def _targets_of(fleets: Sequence[ScrapedFleet | ScrapedNodeGroup], dns_names: Mapping[str, str]) -> list[ScrapeTarget]:
     found = []
     for one in fleets:
         # What the watchdog serves has this label itself.
-        path = one.fleet_path or (one.fleet.fleet_path if isinstance(one.fleet, GpuFleet) else one.name)
+        path = one.fleet_path or _path_of(one)
         for exporter, port in one.ports.items():
             labels = {} if exporter is Exporter.GPUNODE else {"fleet": path}
             found += exporter.at(dns_name=dns_names[one.name], port=port, labels=labels)

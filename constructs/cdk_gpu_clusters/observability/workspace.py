@@ -12,6 +12,7 @@ from constructs import Construct, IConstruct
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, region_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.compute.node_records import own_log_group
+from cdk_gpu_clusters.node.alerts import RUNBOOK_URL
 from cdk_gpu_clusters.observability.alert_manager import alert_manager_definition as definition_for
 from cdk_gpu_clusters.observability.prometheus_rules import PrometheusRules
 from cdk_gpu_clusters.rules.metrics_workspace import check_alert_manager, check_workspace, check_workspace_arn
@@ -73,7 +74,12 @@ class IMetricsWorkspace(ClusterConstruct):
         return self._grant(grantee, *_REMOTE_WRITE)
 
     def add_rules(
-        self, construct_id: str, *, idle_minutes: int | None = 60, namespace_name: str = "gpu-clusters"
+        self,
+        construct_id: str,
+        *,
+        idle_minutes: int | None = 60,
+        namespace_name: str = "gpu-clusters",
+        runbook_url: str = RUNBOOK_URL,
     ) -> PrometheusRules:
         """Put the alerting and recording rules of this library into the workspace.
 
@@ -81,9 +87,10 @@ class IMetricsWorkspace(ClusterConstruct):
             construct_id: Id below the workspace.
             idle_minutes: As in `PrometheusRules`.
             namespace_name: As in `PrometheusRules`.
+            runbook_url: As in `prometheus_rules`.
 
         Raises:
-            ConfigError: GPU-ALM-001.
+            ConfigError: GPU-ALM-001, GPU-AMP-006.
         """
         return PrometheusRules(
             self,
@@ -91,6 +98,7 @@ class IMetricsWorkspace(ClusterConstruct):
             workspace_arn=self.workspace_arn,
             idle_minutes=idle_minutes,
             namespace_name=namespace_name,
+            runbook_url=runbook_url,
         )
 
     def _grant(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:

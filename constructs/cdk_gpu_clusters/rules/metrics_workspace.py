@@ -33,7 +33,13 @@ WORKSPACE_ALERTS = define_rule(
     "a workspace has an alert manager definition of its own, or topics that alerts notify",
     source="CloudFormation registry schema of AWS::APS::Workspace: AlertManagerDefinition is one text",
 )
+RUNBOOK_ADDRESS = define_rule(
+    "GPU-AMP-006",
+    "the page with the runbooks of alerts has an address without a fragment",
+    source="RFC 3986, section 3.5: the name of an alert is the fragment; people open it in a browser",
+)
 
+_PAGE = re.compile(r"https?://[^\s#]+")
 _RETENTION_RANGE = (1, 1_095)
 _LONGEST_ALIAS = 100
 #: Regions of the catalogue of cfn-lint without `AWS::APS::Workspace`.
@@ -117,4 +123,25 @@ def check_alert_manager(*, has_definition: bool) -> Iterator[Finding]:
             allowed="one of the two",
             fix="name the topic in the definition, or leave the definition out",
             path="alert_manager_definition",
+        )
+
+
+@check
+def check_runbooks(url: str) -> Iterator[Finding]:
+    """Find an address of runbooks that no browser opens.
+
+    Args:
+        url: The address.
+
+    Example:
+        >>> check_runbooks("https://wiki.example.org/runbooks")
+        []
+    """
+    if not _PAGE.fullmatch(url):
+        yield RUNBOOK_ADDRESS.finding(
+            cause="this is no address of a page",
+            got=repr(url),
+            allowed="such as https://wiki.example.org/runbooks",
+            fix="correct runbook_url, or leave it out",
+            path="runbook_url",
         )

@@ -56,12 +56,32 @@ SCRAPED_CONTROLLER = define_rule(
 
 SCRAPER_DESTINATION = define_rule(
     "GPU-SCR-008",
-    "a scraper sends metrics to no workspace with a key of its own",
-    source='Amazon Managed Service for Prometheus user guide, "Encryption at rest"',
+    "a scraper sends metrics to a workspace with a key of its own by two roles only",
+    source='Amazon Managed Service for Prometheus user guide, "Encryption at rest" and "Creating scraper for '
+    'workspaces enabled with customer managed keys"',
+)
+SCRAPER_ACCOUNT = define_rule(
+    "GPU-SCR-011",
+    "a scraper sends metrics to a workspace of its Region, and to one of another account by two roles",
+    source='Amazon Managed Service for Prometheus user guide, "Cross-account setup" and "Scraper limitations"',
+)
+
+SCRAPED_PODS = define_rule(
+    "GPU-SCR-009",
+    "a target of Amazon EKS has a job of its own, ports, a path, and names that Kubernetes has",
+    source='Prometheus documentation, kubernetes_sd_config; Kubernetes documentation, "Labels and Selectors" and '
+    '"Object Names and IDs"',
+)
+
+SCRAPER_ZONE = define_rule(
+    "GPU-SCR-010",
+    "a hosted zone is named where a scraper finds nodes by DNS names",
+    source="a scraper of Amazon EKS finds nodes and pods by the Kubernetes API",
 )
 
 LEAST_INTERVAL_SECONDS = 30
 _MOST_BYTES = 256 * 1024
+_MOST_PORT = 65_535
 _FEWEST_SUBNETS, MOST_SUBNETS = 2, 5
 #: Nodes whose addresses one record has.
 MOST_NODES = 200
@@ -72,6 +92,7 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _DNS_NAME = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})+")
 _LONGEST_DNS_NAME = 253
 _LABEL_NAME = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
+_KUBERNETES_LABEL = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +122,33 @@ class ScrapeTarget:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTarget:
+    """Pods of a cluster of Amazon EKS that one scrape job reads.
+
+    Their metrics get the labels `namespace`, `pod` and `node`.
+
+    Attributes:
+        job: Name of the job, and label `job` of what it reads.
+        ports: Ports of containers at which metrics are served. The pods must declare them.
+        path: Path at which they are served; `/metrics` by default.
+        pod_labels: Labels of Kubernetes that the pods have; any by default.
+        containers: Names of the containers; any by default.
+        namespaces: Where the pods are; all namespaces by default.
+
+    Example:
+        >>> PodTarget(job="triton", ports=[8002], pod_labels={"app": "triton"}).path
+        '/metrics'
+    """
+
+    job: str
+    ports: Sequence[int]
+    path: str = "/metrics"
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+    containers: Sequence[str] = ()
+    namespaces: Sequence[str] = ()
+
+
 @check
 def check_targets(
     targets: Sequence[ScrapeTarget], *, interval_seconds: int, timeout_seconds: int, path: str = "targets"
@@ -120,13 +168,7 @@ def check_targets(
     """
     yield from _wrong_times(interval_seconds, timeout_seconds)
     if not targets:
-        yield SCRAPE_TARGET.finding(
-            cause="there is nothing to scrape",
-            got="no target",
-            allowed="one target or more",
-            fix="add a fleet or a target",
-            path=path,
-        )
+        yield _nothing(path)
     paths: dict[str, str] = {}
     for index, target in enumerate(targets):
         for name, cause, got, allowed in _faults(target):
@@ -141,6 +183,64 @@ def check_targets(
                 fix="name one of them differently, as the five jobs of slurmctld are",
                 path=f"{path}[{index}].path",
             )
+
+
+def _nothing(path: str) -> Finding:
+    return SCRAPE_TARGET.finding(
+        cause="there is nothing to scrape",
+        got="no target",
+        allowed="one target or more",
+        fix="add a fleet or a target",
+        path=path,
+    )
+
+
+@check
+def check_pods(
+    targets: Sequence[PodTarget], *, fleets: Sequence[str] = (), interval_seconds: int, timeout_seconds: int
+) -> Iterator[Finding]:
+    """Find times and targets of a cluster of Amazon EKS that Prometheus refuses, or that would never be scraped.
+
+    Args:
+        targets: The pods.
+        fleets: Names of the node groups whose watchdogs are scraped.
+        interval_seconds: How often each is scraped.
+        timeout_seconds: How long it may take.
+
+    Example:
+        >>> check_pods([PodTarget(job="dcgm", ports=[9400])], interval_seconds=60, timeout_seconds=10)
+        []
+    """
+    yield from _wrong_times(interval_seconds, timeout_seconds)
+    if not targets and not fleets:
+        yield _nothing("targets")
+    jobs = [JOB] if fleets else []
+    for index, target in enumerate(targets):
+        for name, cause, got, allowed in _faults_of_pods(target, jobs):
+            yield SCRAPED_PODS.finding(
+                cause=cause, got=got, allowed=allowed, fix=f"correct {name}", path=f"targets[{index}].{name}"
+            )
+        jobs.append(target.job)
+
+
+def _faults_of_pods(target: PodTarget, jobs: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Each fault of a target: where, what, what was given, and what is allowed."""
+    if not target.job or target.job in jobs:
+        cause = "another job has this name" if target.job else "the job has no name"
+        yield "job", cause, repr(target.job), "a name of its own, such as triton"
+    if not target.ports or not all(1 <= port <= _MOST_PORT for port in target.ports):
+        yield "ports", "these are no ports", str(list(target.ports)), f"one or more of 1 to {_MOST_PORT:,}"
+    if not target.path.startswith("/"):
+        yield "path", "the path does not begin with /", repr(target.path), "a path, such as /metrics"
+    for name in target.pod_labels:
+        if not _KUBERNETES_LABEL.fullmatch(name):
+            allowed = "such as app.kubernetes.io/name"
+            yield "pod_labels", "Kubernetes refuses the name of a label", repr(name), allowed
+    for field_name, names in (("containers", target.containers), ("namespaces", target.namespaces)):
+        for name in names:
+            if not _LABEL.fullmatch(name):
+                allowed = "1 to 63 lowercase letters, digits and hyphens inside"
+                yield field_name, "Kubernetes refuses the name", repr(name), allowed
 
 
 def _wrong_times(interval_seconds: int, timeout_seconds: int) -> Iterator[Finding]:
@@ -166,8 +266,8 @@ def _faults(target: ScrapeTarget) -> Iterator[tuple[str, str, str, str]]:
     """Each fault of a target: where, what, what was given, and what is allowed."""
     if not target.job:
         yield "job", "the job has no name", "''", "a name, such as gpunode"
-    if not 1 <= target.port <= 65_535:
-        yield "port", "this is no port", str(target.port), "1 to 65,535"
+    if not 1 <= target.port <= _MOST_PORT:
+        yield "port", "this is no port", str(target.port), f"1 to {_MOST_PORT:,}"
     if not target.path.startswith("/"):
         yield "path", "the path does not begin with /", repr(target.path), "a path, such as /metrics"
     if (target.dns_name is None) == (not target.addresses):
@@ -303,17 +403,52 @@ def check_controller(name: str, settings: Mapping[str, str] | None) -> Iterator[
 
 
 @check
-def check_destination(*, has_own_key: bool) -> Iterator[Finding]:
+def check_destination(*, has_own_key: bool, has_roles: bool = False) -> Iterator[Finding]:
     """Find a workspace that AWS's collectors cannot write to.
 
     Args:
         has_own_key: Whether the workspace has a key of its own.
+        has_roles: Whether the collector writes by roles.
     """
-    if has_own_key:
+    if has_own_key and not has_roles:
         yield SCRAPER_DESTINATION.finding(
             cause="AWS's collectors do not write to a workspace with a key of its own",
             got="encryption_key",
             allowed="a workspace without encryption_key, or Amazon CloudWatch",
-            fix="remove encryption_key, which makes another workspace, or send metrics with a Prometheus of your own",
+            fix="give workspace_roles, or remove encryption_key, which makes another workspace",
+            path="workspace",
+        )
+
+
+@check
+def check_workspace_place(
+    workspace: tuple[str | None, str | None], own: tuple[str | None, str | None], *, has_roles: bool
+) -> Iterator[Finding]:
+    """Find a workspace of another Region, and one of another account without roles.
+
+    Args:
+        workspace: Region and account of the workspace; None for what is not known yet.
+        own: Those of the collector.
+        has_roles: Whether the collector writes by roles.
+
+    Example:
+        >>> check_workspace_place(("us-east-2", "111122223333"), ("us-east-2", None), has_roles=False)
+        []
+    """
+    is_other = [None not in pair and pair[0] != pair[1] for pair in zip(workspace, own, strict=True)]
+    if is_other[0]:
+        yield SCRAPER_ACCOUNT.finding(
+            cause="the workspace is in another Region",
+            got=str(workspace[0]),
+            allowed=str(own[0]),
+            fix="make a workspace in this Region, or send metrics with a Prometheus of your own",
+            path="workspace",
+        )
+    if is_other[1] and not has_roles:
+        yield SCRAPER_ACCOUNT.finding(
+            cause="the workspace is in another account, in which the collector has no rights",
+            got=str(workspace[1]),
+            allowed=f"a workspace of {own[1]}, or one with workspace_roles",
+            fix="give workspace_roles; docs/prometheus.md has the trust policies",
             path="workspace",
         )

@@ -109,6 +109,25 @@ def describe_instances(world: World, params: Json) -> Json:
     return {"Reservations": [{"ReservationId": f"r-{one['InstanceId'][2:]}", "Instances": [one]} for one in found]}
 
 
+def describe_tags(world: World, params: Json) -> Json:
+    """The tags of the instances of every group, by key and value."""
+    filters = {one["Name"]: set(one["Values"]) for one in params.get("Filters") or []}
+    found = [
+        {"Key": key, "Value": value, "ResourceId": one.id, "ResourceType": "instance"}
+        for group in world.groups.values()
+        for one in group.instances
+        for key, value in instance_tags(world, group).items()
+    ]
+    facts = {"key": "Key", "value": "Value", "resource-id": "ResourceId", "resource-type": "ResourceType"}
+    return {
+        "Tags": [
+            one
+            for one in found
+            if all(name in facts and one[facts[name]] in wanted for name, wanted in filters.items())
+        ]
+    }
+
+
 def describe_network_interfaces(world: World, params: Json) -> Json:
     """The first interface of each instance, by instance and device index."""
     filters = {one["Name"]: set(one["Values"]) for one in params.get("Filters") or []}
@@ -117,7 +136,13 @@ def describe_network_interfaces(world: World, params: Json) -> Json:
             "NetworkInterfaceId": f"eni-{one.id[2:]}",
             "PrivateIpAddress": private_address(one.id),
             "Status": "in-use",
-            "Attachment": {"InstanceId": one.id, "DeviceIndex": 0, "NetworkCardIndex": 0, "Status": "attached"},
+            "Attachment": {
+                "InstanceId": one.id,
+                "DeviceIndex": 0,
+                "NetworkCardIndex": 0,
+                "Status": "attached",
+                "AttachTime": one.launched,
+            },
         }
         for group in world.groups.values()
         for one in group.instances

@@ -40,10 +40,7 @@ def dashboard(
         output.refuse(f"{page} is the cluster file; give another --output")
     rows = scraped_rows(cluster)
     if not rows:
-        output.refuse(
-            f"{file}: nothing is scraped for Prometheus; add `monitoring: {{metrics: {{}}}}` to a cluster with "
-            "`orchestrator: ec2` or `pcs`"
-        )
+        output.refuse(f"{file}: nothing is scraped for Prometheus; add `monitoring: {{metrics: {{}}}}`")
     model = grafana_dashboard(rows, title=cluster.name, uid=cluster.name)
     text = json.dumps(model, indent=2) + "\n"
     if str(page) == output.STREAM:

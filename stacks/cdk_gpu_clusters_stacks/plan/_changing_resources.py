@@ -497,6 +497,15 @@ def _has_metrics(side: Side) -> bool:
     return side.cluster.monitoring.metrics is not None
 
 
+def _scrapes_by_name(side: Side) -> bool:
+    return _has_metrics(side) and side.cluster.orchestrator != "eks"
+
+
+def _makes_zone(side: Side) -> bool:
+    metrics = side.cluster.monitoring.metrics
+    return _scrapes_by_name(side) and metrics is not None and metrics.zone_id is None
+
+
 _MONITORING = (
     _TAGS,
     Row(
@@ -546,22 +555,32 @@ _METRICS = (
         "AWS::APS::Scraper",
         exists=_has_metrics,
         updated="the collector reads what the file has now",
+        replaced="another collector is made, and the old one goes; metrics that it sent stay",
         added="a collector is made, and bills by the hour",
         removed="the collector goes; metrics that it sent stay",
     ),
     Row(
         Resource.SCRAPER_GROUP,
         "AWS::EC2::SecurityGroup",
-        exists=_has_metrics,
+        exists=_scrapes_by_name,
         added="the nodes admit the collector",
         removed="the nodes no longer admit it",
     ),
     Row(
         Resource.NODE_ADDRESSES,
         "AWS::StepFunctions::StateMachine",
-        exists=_has_metrics,
+        exists=_scrapes_by_name,
+        updated="the addresses of what the file has now are written, into the zone that it names",
         added="the addresses of the nodes are written into a private hosted zone",
-        removed="the hosted zone stays, with its last records; delete it by hand",
+        removed="no addresses are written any more",
+    ),
+    Row(
+        Resource.METRICS_ZONE,
+        "AWS::Route53::HostedZone",
+        exists=_makes_zone,
+        added="a private hosted zone is made; one of its name that is left in the network makes the deployment fail: "
+        "name it as zone_id",
+        removed="the hosted zone stays, with its last records; name it as zone_id, or delete it by hand",
     ),
     Row(
         Resource.METRICS_WORKSPACE,
@@ -571,6 +590,14 @@ _METRICS = (
         added="a workspace is made",
         removed="the workspace stays, with its metrics; delete it by hand",
     ),
+)
+_GRAFANA = Row(
+    Resource.GRAFANA,
+    "AWS::Grafana::Workspace",
+    exists=lambda side: side.cluster.monitoring.grafana is not None,
+    updated="people sign in to the workspace in other ways",
+    added="a workspace of Grafana is made; an administrator assigns people and adds data sources",
+    removed="the workspace stays, with its dashboards; delete it by hand",
 )
 _CAPACITY = (
     _TAGS,
@@ -850,7 +877,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "link": (_LINK,),
     "kubernetes": _KUBERNETES,
     "software": _SOFTWARE,
-    "monitoring": (*_MONITORING, *_METRICS),
+    "monitoring": (*_MONITORING, *_METRICS, _GRAFANA),
     "slurm": _SLURM,
     "queue": _QUEUE,
     "login": _LOGIN,

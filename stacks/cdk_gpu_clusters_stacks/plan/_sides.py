@@ -23,7 +23,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, Train
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
-from ._dashboard import dashboard_fleet
+from ._dashboard import dashboard_fleet, scraped_pods, scraped_ports
 from ._network import FLEET_SUBNET
 from .model import FleetReport
 
@@ -173,10 +173,15 @@ def _of_dashboard(cluster: ClusterSpec) -> Values:
 
 def _of_scraper(cluster: ClusterSpec) -> Values:
     """What the collector of metrics reads."""
-    scraped = [view for view in planned_fleets(cluster) if view.is_scraped]
+    on_eks = cluster.orchestrator == "eks"
+    scraped: dict[object, dict[str, object]] = {"training": {}, "inference": {}}
+    for view in sorted(planned_fleets(cluster), key=lambda one: one.name):
+        if view.serves_metrics:
+            scraped[view.key[0]][view.name] = scraped_ports(view, cluster)
     return {
-        (kind, Resource.SCRAPER): sorted(view.name for view in scraped if view.key[0] == kind)
-        for kind in ("training", "inference")
+        ("training", Resource.SCRAPER): scraped["training"],
+        ("inference", Resource.SCRAPER): (scraped["inference"], scraped_pods(cluster) if on_eks else []),
+        ("orchestrator", Resource.SCRAPER): on_eks,
     }
 
 
@@ -269,7 +274,7 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     values = _subnets(cluster, side)
     values["pcs.node_settings"] = side.view.slurm_node_settings
     values["pcs.users"] = _users(cluster)
-    values["monitoring.metrics"] = side.view.is_scraped
+    values["monitoring.metrics"] = side.view.serves_metrics
     values["monitoring.metrics.exporters"] = values["monitoring.metrics.install_exporters"] = side.view.exporters
     values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
     values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)

@@ -153,7 +153,7 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
             depends_on=(*network, *joined, *stores),
         )
     if spec.monitoring.has_stack:
-        yield _of_monitoring(spec, views, network, joined if ORCHESTRATORS[spec.orchestrator].joins_slurm else ())
+        yield _of_monitoring(spec, views, network, joined)
 
 
 def _of_fleet(
@@ -216,20 +216,20 @@ def _checkpoints(fleet: FleetSpec | InferenceFleetSpec) -> list[str]:
 
 
 def _of_monitoring(
-    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], slurm: tuple[str, ...]
+    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
 ) -> StackPlan:
     """The dashboard, the budget and the collector of metrics. A budget reads other stacks for its brake only."""
     shows, scrapes = spec.monitoring.dashboard, spec.monitoring.metrics is not None
     brake = spec.monitoring.brake
     braked = () if brake is None else brake.fleets
-    depends = [*network, *slurm] if scrapes else []
+    depends = [*network, *joined] if scrapes else []
     if shows:
         depends += [data_stack(spec.name, name) for name, store in spec.data.items() if isinstance(store, LustreSpec)]
     for view in views:
         if shows and isinstance(view.spec.capacity, NewReservation):
             depends.append(capacity_stack(spec.name, view.name))
         is_shown = shows and view.profile.group is GroupKind.AUTO_SCALING_GROUP
-        if is_shown or view.is_scraped or view.name in braked:
+        if is_shown or view.has_dns_record or view.name in braked:
             is_serving = isinstance(view.spec, InferenceFleetSpec)
             depends.append((inference_stack if is_serving else training_stack)(spec.name, view.name))
     return StackPlan(

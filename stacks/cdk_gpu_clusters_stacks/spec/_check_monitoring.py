@@ -17,11 +17,13 @@ from cdk_gpu_clusters.rules.budget import (
     check_recipient,
 )
 from cdk_gpu_clusters.rules.fleet import check_emails
+from cdk_gpu_clusters.rules.grafana import check_grafana
 from cdk_gpu_clusters.rules.metrics_workspace import WORKSPACE_RETENTION, check_workspace
 from cdk_gpu_clusters.rules.scrape import (
     MOST_SUBNETS,
     SCRAPE_TARGET,
     SCRAPER_SUBNETS,
+    SCRAPER_ZONE,
     check_controller,
     check_fleets,
     check_place,
@@ -30,22 +32,29 @@ from cdk_gpu_clusters.rules.scrape import (
 from ._check_values import check_arn
 from ._document import Fault, faults_at
 from ._parts import SpecParts
-from .monitoring import BrakeSpec, BudgetSpec, MetricsSpec
+from .monitoring import SLURM_LABEL, BrakeSpec, BudgetSpec, MetricsSpec
 from .network import ExistingNetwork
 from .planned_fleet import PlannedFleet
 
 _BUDGET, _METRICS = ("monitoring", "budget"), ("monitoring", "metrics")
-_BRAKE = (*_BUDGET, "brake")
+_BRAKE, _GRAFANA = (*_BUDGET, "brake"), ("monitoring", "grafana")
 
 
 def check_monitoring(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
-    """Find what AWS refuses of a budget and of a collector of metrics, and what they would be without effect on."""
+    """Find what AWS refuses of a budget, of a collector of metrics and of Grafana, and what they have no effect on."""
     if parts.monitoring is None:
         return []
     metrics, budget = parts.monitoring.metrics, parts.monitoring.budget
     faults = [] if metrics is None else [*_check_metrics(metrics, parts, fleets), *_check_installed(metrics, fleets)]
     if budget is not None:
         faults += _check_budget_section(budget, parts, fleets)
+    if parts.monitoring.grafana is not None:
+        for one in check_grafana(parts.monitoring.grafana.authentication, region=parts.region):
+            if one.path == "region":
+                faults += faults_at(_GRAFANA, [replace(one, path="")])
+            else:
+                here = replace(one, path="", allowed="identity-center, saml or both")
+                faults += faults_at((*_GRAFANA, one.path), [here])
     return faults
 
 
@@ -84,18 +93,17 @@ def _check_brake(brake: BrakeSpec, parts: SpecParts, fleets: Sequence[PlannedFle
 
 def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find nodes that no collector reads, a place without one, and a retention that AWS refuses."""
-    if parts.profile.joins_slurm:
-        found = [*_check_controller(parts), *_check_subnets(parts)]
-        return faults_at(_METRICS, [replace(one, path="") for one in found]) + _check_retention(metrics, parts.region)
-    in_groups = [one for one in fleets if one.profile.group is GroupKind.AUTO_SCALING_GROUP]
-    findings = check_fleets(
-        [(one.name, one in in_groups, one.node_count if one.is_scraped else None) for one in fleets]
-    )
-    if in_groups and not any(one.is_scraped for one in fleets):
-        findings.append(_nothing_to_scrape())
-    if in_groups:
+    findings = []
+    if not parts.profile.joins_eks:
+        taken = [(SLURM_LABEL, True, None)] if parts.profile.joins_slurm else []
+        findings += check_fleets([*taken, *((one.name, True, one.node_count) for one in fleets if one.serves_metrics)])
+        if fleets and not any(one.serves_metrics for one in fleets):
+            findings += _check_controller(parts) if parts.profile.joins_slurm else [_nothing_to_scrape()]
+    if fleets:
         findings += _check_subnets(parts)
     faults = faults_at(_METRICS, [replace(one, path="") for one in findings])
+    if parts.profile.joins_eks and metrics.zone_id is not None:
+        faults += faults_at((*_METRICS, "zone_id"), [_zone_without_effect(metrics.zone_id)])
     return faults + _check_retention(metrics, parts.region)
 
 
@@ -115,7 +123,7 @@ def _check_installed(metrics: MetricsSpec, fleets: Sequence[PlannedFleet]) -> li
 
 
 def _check_controller(parts: SpecParts) -> list[Finding]:
-    """Of AWS PCS: whether the controller serves metrics; those of an existing cluster are not known."""
+    """Of AWS PCS without nodes that serve metrics: whether the controller does; of an existing one it is not known."""
     if parts.pcs_is_broken or (parts.pcs is not None and (parts.pcs.metrics or parts.pcs.existing is not None)):
         return []
     return [replace(one, fix="add metrics: true to pcs") for one in check_controller("pcs", {})]
@@ -138,6 +146,15 @@ def _nothing_to_scrape() -> Finding:
         got="watch: {mode: off}",
         allowed="a fleet with a watchdog",
         fix="remove monitoring.metrics, or let the watchdog of a fleet run, with mode on or dry-run",
+    )
+
+
+def _zone_without_effect(zone_id: str) -> Finding:
+    return SCRAPER_ZONE.finding(
+        cause="the collector of a cluster of Amazon EKS writes no DNS records",
+        got=zone_id,
+        allowed="no zone_id with orchestrator: eks",
+        fix="remove zone_id",
     )
 
 

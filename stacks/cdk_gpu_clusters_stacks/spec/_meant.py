@@ -17,7 +17,7 @@ from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ClusterSpec, TrainingSpec
-from .monitoring import BudgetSpec, MetricsSpec, MonitoringSpec
+from .monitoring import BudgetSpec, GrafanaSpec, MetricsSpec, MonitoringSpec
 from .network import NewNetwork
 from .pcs import LoginNodesSpec, PcsSpec
 
@@ -91,6 +91,7 @@ EXAMPLES = {
     "budget": "{usd_per_month: 50000, emails: [finance@example.org]}",
     "brake": "{fleets: [workers]}",
     "metrics": "{destination: workspace}",
+    "grafana": "{authentication: [identity-center]}",
     "eks": '{kubernetes_version: "1.34"}',
     "pcs": '{size: small, slurm_version: "26.05"}',
     "accounting": "{keep_days: 365}",
@@ -185,6 +186,7 @@ def _homes() -> dict[str, list[str]]:
         ("monitoring", MonitoringSpec),
         ("budget", BudgetSpec),
         ("metrics", MetricsSpec),
+        ("grafana", GrafanaSpec),
     ]
     for place, model in places:
         for field in model.model_fields:

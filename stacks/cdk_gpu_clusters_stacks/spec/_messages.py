@@ -16,7 +16,7 @@ from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.rules.capacity import TIME_ZONE
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
-from . import _base, capacity, data, eks, fleet, inference, network, pcs
+from . import _base, capacity, data, eks, fleet, inference, monitoring, network, pcs
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
 from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, homes_of, meant_key, number_in, usable_name
@@ -310,6 +310,7 @@ PATTERNS = {
     _pattern_of(_base.VariableName): ("the name of an environment variable", "NCCL_DEBUG", ""),
     _pattern_of(_base.UserName): ("the name or number of a user, or '*'", "ubuntu", ""),
     _pattern_of(_base.Line): ("one line of printable ASCII text", "INFO", ""),
+    _pattern_of(monitoring.HostedZoneId): ("the id of a hosted zone", "Z0123456789ABCDEFGHIJ", ""),
     _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
     _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),
     _pattern_of(data.ExportPath): ("a directory of a file system", "/fsx/home", ""),

@@ -104,12 +104,12 @@ class SoftwareSpec(SpecModel):
 class ExistingEksSpec(SpecModel):
     """A cluster of Amazon EKS that exists already. Nothing is looked up."""
 
-    cluster_name: Annotated[Text, replaces(Resource.NODE_GROUP)] = Field(
+    cluster_name: Annotated[Text, replaces(Resource.NODE_GROUP, Resource.SCRAPER)] = Field(
         description="Name of the cluster.", examples=["research"]
     )
-    cluster_security_group_id: Annotated[SecurityGroupId, updates(Resource.EKS_TEMPLATE)] = Field(
-        description="The security group that EKS made for it, as describe-cluster shows it."
-    )
+    cluster_security_group_id: Annotated[
+        SecurityGroupId, updates(Resource.EKS_TEMPLATE), replaces(Resource.SCRAPER)
+    ] = Field(description="The security group that EKS made for it, as describe-cluster shows it.")
     kubernetes_version: Annotated[KubernetesVersion, updates(Resource.NODE_GROUP)] = Field(
         description="Its version, in quotes.", examples=["1.34"]
     )

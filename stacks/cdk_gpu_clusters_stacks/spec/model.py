@@ -79,13 +79,16 @@ class ClusterSpec(SpecModel):
         default=None,
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
-    orchestrator: Annotated[Literal["ec2", "eks", "pcs"], updates(Resource.FLEET), makes(Resource.MORE_ENDPOINTS)] = (
-        Field(
-            default="ec2",
-            description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
-            "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
-            "groups of AWS PCS, jobs by Slurm.",
-        )
+    orchestrator: Annotated[
+        Literal["ec2", "eks", "pcs"],
+        updates(Resource.FLEET),
+        replaces(Resource.SCRAPER),
+        makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_ZONE),
+    ] = Field(
+        default="ec2",
+        description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
+        "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
+        "groups of AWS PCS, jobs by Slurm.",
     )
     eks: Annotated[EksSpec, NO_CHANGE] = Field(
         default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
@@ -127,7 +130,13 @@ class ClusterSpec(SpecModel):
             Resource.LOGIN_NODES,
             Resource.LOGIN_TEMPLATE,
         ),
-        replaces(Resource.NODE_GROUP, Resource.SYSTEM_NODES, Resource.SLURM_CLUSTER, Resource.FILE_SYSTEM),
+        replaces(
+            Resource.NODE_GROUP,
+            Resource.SYSTEM_NODES,
+            Resource.SLURM_CLUSTER,
+            Resource.FILE_SYSTEM,
+            Resource.SCRAPER,
+        ),
     ] = Field(description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`).")
     data: Annotated[dict[Name, StoreSpec], updates(Resource.DASHBOARD)] = Field(
         default={},

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from ._base import AsTuple, SpecModel, Text
-from .changes import Resource, makes, replaces, updates
+from .changes import TEMPLATES, Resource, makes, replaces, updates
 from .fleet import TopicArn
 
+#: DNS label of Slurm's controller, which no scraped fleet has.
+SLURM_LABEL = "slurm"
+#: Amazon Route 53 API reference, ResourceId: 32 characters at most.
+HostedZoneId = Annotated[str, StringConstraints(pattern=r"^Z[A-Z0-9]{1,31}$")]
 _Percents = tuple[float, ...]
 
 
@@ -75,18 +79,37 @@ class MetricsSpec(SpecModel):
     ] = Field(
         default=(),
         description="What the nodes serve besides the metrics of their watchdog at port 9810: `dcgm`, "
-        "NVIDIA's DCGM exporter at port 9400, and `node`, the node exporter at port 9100.",
+        "NVIDIA's DCGM exporter at port 9400, and `node`, the node exporter at port 9100. On Amazon EKS they are pods, "
+        "and those of the DCGM exporter, of vLLM and of Ray are found anyway.",
     )
     install_exporters: Annotated[bool, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE)] = Field(
         default=False,
         description="Whether nodes install the `exporters` that their images do not have, and start them: `dcgm` on "
         "GPUs only.",
     )
+    zone_id: Annotated[HostedZoneId | None, updates(Resource.NODE_ADDRESSES), makes(Resource.METRICS_ZONE)] = Field(
+        default=None,
+        description="Existing private hosted zone `<name>.gpu-metrics.internal` of the network, such as the one that "
+        "an earlier collector of this cluster has left. Default: one is made, and kept without its stack.",
+        examples=["Z0123456789ABCDEFGHIJ"],
+    )
 
     @property
     def installed_exporters(self) -> frozenset[str]:
         """The exporters that nodes install if their images do not have them."""
         return frozenset(self.exporters if self.install_exporters else ())
+
+
+class GrafanaSpec(SpecModel):
+    """A workspace of Amazon Managed Grafana that reads the metrics of the cluster."""
+
+    authentication: Annotated[tuple[Literal["identity-center", "saml"], ...], AsTuple, updates(Resource.GRAFANA)] = (
+        Field(
+            description="How people sign in: `identity-center`, IAM Identity Center, which the account has enabled; "
+            "`saml`, an identity provider that is configured in the workspace after the deployment; or both.",
+            examples=[["identity-center"]],
+        )
+    )
 
 
 class MonitoringSpec(SpecModel):
@@ -103,12 +126,24 @@ class MonitoringSpec(SpecModel):
 
     metrics: Annotated[
         MetricsSpec | None,
-        makes(Resource.SCRAPER, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_WORKSPACE),
-        updates(Resource.EC2_TEMPLATE),
+        makes(
+            Resource.SCRAPER,
+            Resource.SCRAPER_GROUP,
+            Resource.NODE_ADDRESSES,
+            Resource.METRICS_ZONE,
+            Resource.METRICS_WORKSPACE,
+        ),
+        updates(*TEMPLATES),
     ] = Field(
         default=None,
-        description="Metrics for Prometheus, which a collector of AWS scrapes: of the nodes with `orchestrator: ec2`, "
-        "and of Slurm's controller with `orchestrator: pcs`. Default: none.",
+        description="Metrics for Prometheus, which a collector of AWS scrapes: of the nodes, with `orchestrator: eks` "
+        "of pods, and with `orchestrator: pcs` and `pcs.metrics` of Slurm's controller. Default: none.",
+    )
+
+    grafana: Annotated[GrafanaSpec | None, makes(Resource.GRAFANA)] = Field(
+        default=None,
+        description="A workspace of Amazon Managed Grafana that reads CloudWatch and the workspace of `metrics`. "
+        "Default: none.",
     )
 
     @property
@@ -129,4 +164,5 @@ class MonitoringSpec(SpecModel):
     @property
     def has_stack(self) -> bool:
         """Whether a stack is made for it."""
-        return self.dashboard or self.budget is not None or self.metrics is not None
+        parts = (self.budget, self.metrics, self.grafana)
+        return self.dashboard or any(one is not None for one in parts)

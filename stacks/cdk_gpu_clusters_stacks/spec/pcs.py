@@ -169,7 +169,7 @@ class PcsSpec(SpecModel):
     rest_api: Annotated[bool, updates(Resource.SLURM_CLUSTER)] = Field(
         default=False, description="Whether AWS PCS runs slurmrestd, the REST API of Slurm."
     )
-    metrics: Annotated[bool, updates(Resource.SLURM_CLUSTER)] = Field(
+    metrics: Annotated[bool, updates(Resource.SLURM_CLUSTER, Resource.SCRAPER, Resource.NODE_ADDRESSES)] = Field(
         default=False,
         description="Whether the controller shows metrics in the OpenMetrics format on its port, inside the network.",
     )

@@ -19,7 +19,7 @@ from cdk_gpu_clusters.fleet.compute_node_group import (
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic, plan_fleet
-from cdk_gpu_clusters.fleet.profile import GroupKind, ImageChoice, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import ImageChoice, OrchestratorProfile
 from cdk_gpu_clusters.fleet.request import (
     DEFAULT_READY_TIMEOUT_SECONDS,
     Field,
@@ -247,23 +247,28 @@ class PlannedFleet(FleetPart):
         )
 
     @property
-    def is_scraped(self) -> bool:
+    def serves_metrics(self) -> bool:
         """Whether a collector reads the metrics of its nodes: the file asks for it, and their watchdog serves them."""
         monitoring = self.parts.monitoring
         asked = monitoring is not None and monitoring.metrics is not None
-        return asked and self.profile.group is GroupKind.AUTO_SCALING_GROUP and self.spec.watch.mode != "off"
+        return asked and self.spec.watch.mode != "off"
+
+    @property
+    def has_dns_record(self) -> bool:
+        """Whether the collector finds its nodes by a DNS record; those of Amazon EKS it finds by the Kubernetes API."""
+        return self.serves_metrics and not self.profile.joins_eks
 
     @property
     def watch(self) -> NodeWatch:
         """How its nodes are watched."""
         settings = self.spec.watch.settings
-        return replace(settings, metrics_port=METRICS_PORT) if self.is_scraped else settings
+        return replace(settings, metrics_port=METRICS_PORT) if self.serves_metrics else settings
 
     @property
     def exporters(self) -> NodeExporters | None:
         """The exporters that its nodes install; None for none. NVIDIA's is for GPUs only."""
         monitoring, record = self.parts.monitoring, self.plan.type_or_none
-        if monitoring is None or monitoring.metrics is None or self.profile.joins_eks or not self.is_scraped:
+        if monitoring is None or monitoring.metrics is None or not self.has_dns_record:
             return None
         wanted = monitoring.metrics.installed_exporters
         accelerator = None if record is None else record.accelerator

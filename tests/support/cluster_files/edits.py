@@ -199,6 +199,24 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         )
         for said in ("tier: tier-xl", "egress_mode: CUSTOMER_ROUTED", "support_type: STANDARD", "pack_devices: false")
     },
+    "EKS: metrics": (
+        _on(_MADE_EKS, SMALL).replace(
+            "us-east-1a }", "us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }"
+        ),
+        "training:",
+        "monitoring: { metrics: { destination: workspace } }\ntraining:",
+    ),
+    "EKS: metrics of another cluster": (
+        _on(_EXISTING_EKS, SCRAPED),
+        "cluster_name: research",
+        "cluster_name: production",
+    ),
+    "EKS: metrics of a fleet less": (
+        _on(_EXISTING_EKS, SCRAPED),
+        "    second: { instance_type: p5.48xlarge, nodes: 2, capacity: spot }\n",
+        "",
+    ),
+    "metrics from EC2 to EKS": (_on(_EC2, SCRAPED), _EC2, _EXISTING_EKS),
     "EKS: more system nodes": (_on(_MADE_EKS, SMALL), "nodes: 3 }", "nodes: 4 }"),
     "EKS: other system nodes": (_on(_MADE_EKS, SMALL), "m7i.xlarge", "m7i.2xlarge"),
     "EKS: other service subnets": (
@@ -572,6 +590,19 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "no metrics for Prometheus any more": (SCRAPED, SCRAPED.removeprefix(TRAINING), ""),
     "metrics to CloudWatch": (SCRAPED, "destination: workspace, ", ""),
     "a retention": (SCRAPED, "exporters:", "retention_days: 400, exporters:"),
+    "a server without metrics": (
+        BLOCK + "monitoring: { metrics: {} }\n",
+        "vllm/vllm-openai:v0.11.0",
+        "registry.example/triton:1",
+    ),
+    "Grafana": (SCRAPED, "exporters: [dcgm] }", "exporters: [dcgm] }\n  grafana: { authentication: [saml] }"),
+    "Grafana alone": (TRAINING, "data:\n", "monitoring: { grafana: { authentication: [saml] } }\ndata:\n"),
+    "another way into Grafana": (
+        TRAINING + "monitoring: { grafana: { authentication: [saml] } }\n",
+        "[saml]",
+        "[identity-center]",
+    ),
+    "a zone that was left": (SCRAPED, "exporters:", "zone_id: Z0123456789ABCDEFGHIJ, exporters:"),
     "another exporter": (SCRAPED, "[dcgm]", "[dcgm, node]"),
     "exporters that nodes install": (SCRAPED, "[dcgm]", "[dcgm], install_exporters: true"),
     "another exporter that nodes install": (INSTALLED, "[dcgm]", "[dcgm, node]"),

@@ -95,6 +95,17 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
         "data:\n",
         "monitoring: { metrics: {} }\ndata:\n",
     ),
+    "PCS: metrics of nodes": (SLURM, "data:\n", "monitoring: { metrics: {} }\ndata:\n"),
+    "PCS: exporters on nodes": (
+        SLURM.replace("data:\n", "monitoring: { metrics: { exporters: [dcgm, node] } }\ndata:\n"),
+        "exporters: [dcgm, node]",
+        "exporters: [dcgm, node], install_exporters: true",
+    ),
+    "PCS: metrics of the controller, too": (
+        SLURM.replace('"25.11"', '"26.05"').replace("data:\n", "monitoring: { metrics: {} }\ndata:\n"),
+        _LOGIN,
+        f"  metrics: true\n{_LOGIN}",
+    ),
     "PCS: metrics": (SLURM.replace('"25.11"', '"26.05"'), _LOGIN, f"  metrics: true\n{_LOGIN}"),
     "PCS: idle nodes stay longer": _cluster("scale_down_idle_minutes", "30"),
     "PCS: settings of nodes": _cluster("node_settings", "{ batch: { Weight: '5' } }"),

@@ -8,6 +8,8 @@ from aws_cdk import aws_ec2 as ec2
 from cdk_gpu_clusters import (
     AlarmTopic,
     ClusterSize,
+    EksGpuCluster,
+    EksMetricsScraper,
     Exporter,
     GpuFleet,
     GrafanaAuthentication,
@@ -17,11 +19,12 @@ from cdk_gpu_clusters import (
     NodeWatch,
     PcsCluster,
     ScrapedFleet,
+    ScrapedNodeGroup,
 )
 
 
 def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:
-    """A workspace with its rules, and collectors of a fleet and of Slurm's controller."""
+    """A workspace with its rules, and collectors of a fleet, of Slurm and of Kubernetes."""
     stack = cdk.Stack(app, "Monitoring", env=env)
     vpc = ec2.Vpc.from_vpc_attributes(
         stack,
@@ -47,5 +50,15 @@ def define_monitoring(app: cdk.App, env: cdk.Environment | None, zone: str) -> c
     scraped = ScrapedFleet(name="trainers", fleet=fleet, exporters=[Exporter.GPUNODE, Exporter.DCGM])
     MetricsScraper(stack, "Scraper", vpc=vpc, fleets=[scraped], workspace=workspace)
     cluster = PcsCluster(stack, "Cluster", vpc=vpc, subnet=vpc.private_subnets[0], size=ClusterSize.SMALL, metrics=True)
-    MetricsScraper(stack, "OfSlurm", vpc=vpc, slurm_clusters={"slurm": cluster})
+    nodes = ScrapedNodeGroup(name="batch", cluster=cluster, node_group_id="pcs_abc123def4", fleet_path="Slurm/Batch")
+    MetricsScraper(stack, "OfSlurm", vpc=vpc, slurm_clusters={"slurm": cluster}, node_groups=[nodes])
+    kubernetes = EksGpuCluster.from_eks_gpu_cluster_attributes(
+        stack,
+        "Kubernetes",
+        vpc=vpc,
+        cluster_name="research",
+        cluster_security_group_id="sg-0123456789abcdef0",
+        kubernetes_version="1.35",
+    )
+    EksMetricsScraper(stack, "OfKubernetes", cluster=kubernetes, fleets=["trainers"])
     return stack

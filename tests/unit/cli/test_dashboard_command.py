@@ -57,11 +57,13 @@ def test_rows_of_exporters_are_there_only_with_them(tmp_path: Path) -> None:
     assert rows("dcgm", "[dcgm]") == [*rows("again", "[]"), "GPU engines"]
 
 
-def test_slurm_alone_is_shown_on_pcs(tmp_path: Path) -> None:
+def test_nodes_and_slurm_are_shown_on_pcs(tmp_path: Path) -> None:
     text = SCRAPED.replace("us-east-1a }", "us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }")
     assert written(tmp_path, f"{text}orchestrator: pcs\npcs: {{ metrics: true }}\n") == 0
     model = json.loads((tmp_path / "grafana.json").read_text("utf-8"))
-    assert [panel["title"] for panel in model["panels"] if panel["type"] == "row"] == ["Slurm"]
+    rows = [panel["title"] for panel in model["panels"] if panel["type"] == "row"]
+    assert rows == ["Nodes", "GPUs", "EFA", "Capacity", "Cost", "Slurm"]
+    assert "lab-fleet-trainers/Nodes" in json.dumps(model["panels"])
 
 
 def test_standard_output_is_the_same_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +71,16 @@ def test_standard_output_is_the_same_file(tmp_path: Path, capsys: pytest.Capture
     capsys.readouterr()
     assert main(["dashboard", str(tmp_path / "cluster.yaml"), "-o", "-"]) == 0
     assert capsys.readouterr().out == (tmp_path / "grafana.json").read_text("utf-8")
+
+
+def test_on_eks_fleets_and_the_dcgm_exporter_are_shown(tmp_path: Path) -> None:
+    text = SCRAPED.replace("us-east-1a }", "us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }")
+    assert written(tmp_path, f"{text}orchestrator: eks\n") == 0
+    model = json.loads((tmp_path / "grafana.json").read_text("utf-8"))
+    rows = [panel["title"] for panel in model["panels"] if panel["type"] == "row"]
+    assert rows[:2] == ["Nodes", "GPUs"]
+    assert rows[-1] == "GPU engines"
+    assert "lab-fleet-trainers/Nodes" in json.dumps(model["panels"])
 
 
 @pytest.mark.parametrize("text", [CLUSTER, f"{CLUSTER}orchestrator: eks\n"])

@@ -39,6 +39,8 @@ def faults(folder: Path, text: str, region: str = "us-east-1") -> str:
         "dashboard: false, budget: null",
         "budget: { usd_per_month: 5, emails: [a@b.org], brake: { fleets: [a], percent: 90.5 } }",
         "metrics: {}",
+        "grafana: { authentication: [identity-center, saml] }",
+        "metrics: { zone_id: Z0123456789ABCDEFGHIJ }",
         "metrics: { destination: workspace, retention_days: 1095, exporters: [dcgm, node] }",
         "metrics: { exporters: [dcgm, node], install_exporters: true }",
         "metrics: { install_exporters: false }",
@@ -72,6 +74,11 @@ def test_what_is_right_has_no_findings(tmp_path: Path, text: str) -> None:
         ("metrics: { destination: grafana }", "6:39 GPU-SPEC-008"),
         ("metrics: { exporters: [gpunode] }", "6:38 GPU-SPEC-008"),
         ("metrics: { install_exporters: true }", "6:45 GPU-UD-011"),
+        ("metrics: { zone_id: zone }", "6:35 GPU-SPEC-008"),
+        ("grafana: {}", "6:15 GPU-SPEC-006"),
+        ("grafana: { authentication: [] }", "6:26 GPU-GRF-001"),
+        ("grafana: { authentication: [saml, saml] }", "6:26 GPU-GRF-001"),
+        ("grafana: { authentication: [password] }", "6:43 GPU-SPEC-008"),
         ("metrics: { retention_days: 30 }", "6:42 GPU-AMP-001"),
         ("metrics: { destination: workspace, retention_days: 1096 }", "6:66 GPU-AMP-001"),
     ],
@@ -137,8 +144,15 @@ def test_what_is_paid_before_use_or_at_a_changing_price_is_not_counted(tmp_path:
         ("nodes: 1", "nodes: 1, watch: { mode: dry-run }", ""),
         ("nodes: 1", 'nodes: 1, watch: { mode: "off" }', "6:15 GPU-SCR-002"),
         ("nodes: 1 }", 'nodes: 1 }, b: { instance_type: g6.xlarge, nodes: 300, watch: { mode: "off" } }', ""),
-        ("version: 1", "version: 1\norchestrator: eks", "7:15 GPU-SCR-006"),
-        ("version: 1", "version: 1\norchestrator: pcs", "7:15 GPU-SCR-007"),
+        ("version: 1", "version: 1\norchestrator: eks", ""),
+        ("version: 1", "version: 1\norchestrator: pcs", ""),
+        ("{ a: {", "{ slurm: {", ""),
+        (
+            "a: { instance_type: g6.xlarge, nodes: 1 } } }",
+            "slurm: { instance_type: g6.xlarge, nodes: 1 } } }\norchestrator: pcs",
+            "7:15 GPU-SCR-006",
+        ),
+        ("nodes: 1 } } }", 'nodes: 1, watch: { mode: "off" } } } }\norchestrator: pcs', "7:15 GPU-SCR-007"),
         ("version: 1", 'version: 1\norchestrator: pcs\npcs: { slurm_version: "26.05", metrics: true }', ""),
         ("REGIONa }", f"REGIONa, control_availability_zones: [{', '.join(f'REGION{one}' for one in 'abcdef')}] }}", ""),
         (
@@ -164,3 +178,12 @@ def test_a_collector_reads_groups_with_a_watchdog_from_two_zones(
 
 def test_a_region_without_collectors_is_named(tmp_path: Path) -> None:
     assert faults(tmp_path, "metrics: {}", "us-gov-west-1") == "6:15 GPU-SCR-005"
+
+
+def test_a_zone_has_no_effect_on_eks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.CLUSTER", CLUSTER.replace("version: 1", "version: 1\norchestrator: eks"))
+    assert faults(tmp_path, "metrics: { zone_id: Z0123456789ABCDEFGHIJ }") == "7:35 GPU-SCR-010"
+
+
+def test_a_region_without_grafana_is_named(tmp_path: Path) -> None:
+    assert faults(tmp_path, "grafana: { authentication: [saml] }", "us-west-1") == "6:15 GPU-GRF-002"
