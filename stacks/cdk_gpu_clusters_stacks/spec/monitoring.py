@@ -75,14 +75,16 @@ class MetricsSpec(SpecModel):
     exporters: Annotated[
         tuple[Literal["dcgm", "node"], ...],
         AsTuple,
-        updates(Resource.SCRAPER, Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE),
+        updates(Resource.SCRAPER, Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.COMPUTE_NODE_GROUP),
     ] = Field(
         default=(),
         description="What the nodes serve besides the metrics of their watchdog at port 9810: `dcgm`, "
         "NVIDIA's DCGM exporter at port 9400, and `node`, the node exporter at port 9100. On Amazon EKS they are pods, "
         "and those of the DCGM exporter, of vLLM and of Ray are found anyway.",
     )
-    install_exporters: Annotated[bool, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE)] = Field(
+    install_exporters: Annotated[
+        bool, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.COMPUTE_NODE_GROUP)
+    ] = Field(
         default=False,
         description="Whether nodes install the `exporters` that their images do not have, and start them: `dcgm` on "
         "GPUs only.",
