@@ -80,8 +80,11 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.add_ons import ContainerInsights
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
-    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
+    from cdk_gpu_clusters.orchestration.eks.karpenter import Karpenter
+    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+    from cdk_gpu_clusters.orchestration.eks.node_pool import EksGpuNodePool
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
+    from cdk_gpu_clusters.orchestration.eks.nodes import EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
     from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster, PcsLog
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
@@ -137,7 +140,8 @@ else:
         "EksCluster": "node.kubernetes_node",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
-        "EksGpuNodeGroupProps": "orchestration.eks.node_group",
+        "EksGpuNodeGroupProps": "orchestration.eks.nodes",
+        "EksGpuNodePool": "orchestration.eks.node_pool",
         "EksNodeRole": "orchestration.eks.node_role",
         "EndpointAccess": "network.endpoint_access",
         "ExecutionPolicy": "node.lifecycle_scripts",
@@ -169,6 +173,7 @@ else:
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
+        "Karpenter": "orchestration.eks.karpenter",
         "KubernetesSoftware": "orchestration.eks.software",
         "LifecycleScript": "node.lifecycle_scripts",
         "LifecycleStage": "node.lifecycle_scripts",
@@ -281,6 +286,7 @@ __all__ = [
     "EksGpuCluster",
     "EksGpuNodeGroup",
     "EksGpuNodeGroupProps",
+    "EksGpuNodePool",
     "EksNodeRole",
     "EndpointAccess",
     "ExecutionPolicy",
@@ -312,6 +318,7 @@ __all__ = [
     "InferenceLoadBalancer",
     "InstanceMatchCriteria",
     "InterfacePolicy",
+    "Karpenter",
     "KubernetesSoftware",
     "LifecycleScript",
     "LifecycleStage",

@@ -23,6 +23,7 @@ import yaml
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, EfaSoftware, ImageMirror, cluster_software
+from cdk_gpu_clusters.kubernetes.software.node_scaling import karpenter_chart
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
 
@@ -38,7 +39,10 @@ _REGISTRY = re.compile(
 )
 # Configurations that this library writes, and a chart passes on.
 _CONFIGURATIONS = {"nvidia-device-plugin-configs", "exporter-metrics-config-map", "kueue-manager-config"}
-_VARIABLES = {"DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"}
+_VARIABLES = {
+    *("CLUSTER_NAME", "FEATURE_GATES", "INTERRUPTION_QUEUE", "ISOLATED_VPC", "VM_MEMORY_OVERHEAD_PERCENT"),
+    *("DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"),
+}
 
 Object = dict[str, Any]
 
@@ -81,6 +85,10 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
             pools(), efa=EfaSoftware.DRA_DRIVER, service_monitor=True, mirror=MIRROR
         ),
         "GovCloud": cluster_software(pools(), region="us-gov-west-1"),
+        "node scaling": (karpenter_chart(cluster_name="research", interruption_queue="notices"),),
+        "closed network, node scaling": (
+            karpenter_chart(cluster_name="research", interruption_queue="notices", is_isolated=True, mirror=MIRROR),
+        ),
     }
 
 

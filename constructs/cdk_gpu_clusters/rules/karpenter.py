@@ -50,6 +50,30 @@ ROOM_FOR_DRIFT = define_rule(
     source=f"{_DOCUMENTS}/concepts/disruption.md, Control Flow: replacements are launched before a node is ended",
 )
 
+UNKNOWN_NAME = define_rule(
+    "GPU-EKS-066",
+    "the policies of Karpenter name their cluster in keys of conditions",
+    source="aws/karpenter-provider-aws @ 1d92708, getting started, cloudformation.yaml: keys with the cluster's name; "
+    "CloudFormation takes no reference in a key",
+)
+
+MANAGED_OPTION = define_rule(
+    "GPU-EKS-067",
+    "options of Amazon EKS's own updates and repairs are for managed node groups",
+    source=f"{_DOCUMENTS}/concepts/disruption.md: Karpenter launches replacements first, and repairs by a feature gate",
+)
+
+
+def unknown_cluster_name() -> Finding:
+    """The finding about a cluster whose name only the deployment knows."""
+    return UNKNOWN_NAME.finding(
+        cause="the name of the cluster is a part of tags that the policies compare, and only the deployment knows it",
+        got="a token",
+        allowed="a name as text",
+        fix="give cluster_name as text where the cluster is defined or imported",
+        path="cluster",
+    )
+
 
 @check
 def check_karpenter_interfaces(interfaces: Iterable[NetworkInterface]) -> Iterator[Finding]:
@@ -142,4 +166,23 @@ def check_karpenter_labels(labels: Mapping[str, str], taints: Sequence[str] = ()
         )
         for path, name in named.items()
         if "/" in name and name.partition("/")[0].endswith(_DOMAINS)
+    ]
+
+
+def check_managed_options(options: Mapping[str, object]) -> list[Finding]:
+    """Find options that only managed node groups have.
+
+    Args:
+        options: The options of a group of nodes that Karpenter launches.
+    """
+    return [
+        MANAGED_OPTION.finding(
+            cause="Karpenter has no such setting",
+            got=name,
+            allowed="max_unavailable and update_policy",
+            fix=f"leave {name} out",
+            path=name,
+        )
+        for name in ("node_repair", "update_strategy")
+        if options.get(name) is not None
     ]
