@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
     from cdk_gpu_clusters.orchestration.eks.add_ons import ContainerInsights
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
+    from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.karpenter import Karpenter
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
@@ -121,6 +122,7 @@ else:
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
         "CheckpointStore": "storage.checkpoint_store",
+        "ClusterAutoscaler": "orchestration.eks.cluster_autoscaler",
         "ClusterBudget": "observability.budget",
         "ClusterDashboard": "observability.dashboard",
         "ClusterNetwork": "network.cluster_network",
@@ -266,6 +268,7 @@ __all__ = [
     "CapacityReservation",
     "CapacityReservationGroup",
     "CheckpointStore",
+    "ClusterAutoscaler",
     "ClusterBudget",
     "ClusterDashboard",
     "ClusterNetwork",

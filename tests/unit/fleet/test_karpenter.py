@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.fleet.karpenter import (
     NodeClassParts,
@@ -220,13 +220,13 @@ def test_the_image_kubelet_labels_and_taints_are_those_of_the_group() -> None:
     assert pool["template"]["spec"]["nodeClassRef"]["name"] == "trainers"
 
 
-@pytest.mark.parametrize(
-    "name", ["g5.xlarge", "g6e.48xlarge", "p4d.24xlarge", "p6-b300.48xlarge", "trn1.32xlarge", "m7i.large"]
-)
-def test_every_kind_of_type_is_launched(name: str) -> None:
-    spec, pool = made(*planned(name))
-    assert ("taints" in pool["template"]["spec"]) is (instance_type(name).accelerator is not None)
-    assert ("instanceStorePolicy" in spec) is bool(instance_type(name).local_disks)
+def test_every_type_of_the_catalogue_is_launched() -> None:
+    for name, record in instance_types().items():
+        fleet, group = planned(name)
+        spec, pool = made(fleet, group)
+        assert ("taints" in pool["template"]["spec"]) is (record.accelerator is not None), name
+        assert ("instanceStorePolicy" in spec) is bool(record.local_disks), name
+        assert len(spec["networkInterfaces"]) == len(fleet.interfaces.interfaces), name
 
 
 @pytest.mark.parametrize(

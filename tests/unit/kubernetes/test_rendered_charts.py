@@ -204,7 +204,7 @@ def quantity(text: str) -> float:
 
 
 def test_karpenter_has_its_gates_and_stays_off_its_own_nodes() -> None:
-    (release,) = cases()["node scaling"]
+    release, _ = cases()["node scaling"]
     (workload,) = rendering(release)["workloads"]
     variables = workload["variables"]
     gates = dict(one.split("=") for one in variables["FEATURE_GATES"].split(","))
