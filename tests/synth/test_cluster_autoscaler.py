@@ -7,8 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aws_cdk import aws_lambda as lambda_
 
-from cdk_gpu_clusters import Capacity, ClusterAutoscaler, ConfigError, EksGpuNodeGroup, MigLayout, MigStrategy
+from cdk_gpu_clusters import (
+    Capacity,
+    ClusterAutoscaler,
+    ConfigError,
+    EksGpuNodeGroup,
+    IEksGpuCluster,
+    KubernetesSoftware,
+    MigLayout,
+    MigStrategy,
+)
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from kubernetes_pools import containers, requests
 from node_groups import existing_cluster, node_group
@@ -56,6 +66,18 @@ def test_it_finds_its_group_by_the_tags_of_eks_and_no_other(site: Site) -> None:
     assert json.dumps(site.stack.resolve(group.node_group_name))[1:-1] in tags
     # Not the tag that EKS gives every managed group, those of a fixed size among them.
     assert "k8s.io/cluster-autoscaler/enabled" not in json.dumps(values)
+
+
+def test_its_pod_starts_after_its_role_is_associated(site: Site) -> None:
+    autoscaler, _ = scaled(site)
+    arn = "arn:aws:lambda:us-east-1:111122223333:layer:kubectl:1"
+    layer = lambda_.LayerVersion.from_layer_version_arn(site.stack, "Layer", arn)
+    cluster = site.stack.node.find_child("Cluster")
+    assert isinstance(cluster, IEksGpuCluster)
+    autoscaler.install(KubernetesSoftware(site.stack, "Software", cluster=cluster, kubectl_layer=layer))
+    resources = site.resources()
+    [chart] = of_type(resources, "Custom::AWSCDK-EKS-HelmChart").values()
+    assert set(of_type(resources, "AWS::EKS::PodIdentityAssociation")) <= set(chart["DependsOn"])
 
 
 def test_a_group_tells_what_a_job_asks_for_and_the_type_does_not_say(site: Site) -> None:

@@ -40,9 +40,8 @@ def node_pool(site: Site, name: str = "Trainers", *, apply: bool = False, **opti
     if apply:
         arn = "arn:aws:lambda:us-east-1:111122223333:layer:kubectl:1"
         layer = lambda_.LayerVersion.from_layer_version_arn(site.stack, "Layer", arn)
-        software = KubernetesSoftware(
-            site.stack, "Software", cluster=cluster, releases=[karpenter.release], kubectl_layer=layer
-        )
+        software = KubernetesSoftware(site.stack, "Software", cluster=cluster, kubectl_layer=layer)
+        karpenter.install(software)
     given = {"instance_type": "p5.48xlarge", "node_count": 2, "vpc_subnets": site.one_subnet, **options}
     return EksGpuNodePool(site.stack, name, karpenter=karpenter, software=software, **given)
 
@@ -132,6 +131,8 @@ def test_objects_are_applied_after_the_chart_and_what_nodes_need(site: Site) -> 
     wanted = ("AWS::EKS::AccessEntry", "AWS::IAM::InstanceProfile", "Custom::AWSCDK-EKS-HelmChart", "AWS::SQS::Queue")
     for kind in wanted:
         assert waits & set(of_type(resources, kind)), kind
+    [chart] = of_type(resources, "Custom::AWSCDK-EKS-HelmChart").values()
+    assert set(of_type(resources, "AWS::EKS::PodIdentityAssociation")) <= set(chart["DependsOn"])
     policies = {name for name in of_type(resources, "AWS::IAM::ManagedPolicy") if name.startswith(("Trainers", "Karp"))}
     assert policies <= waits
     assert not of_type(resources, TEMPLATE)

@@ -22,6 +22,7 @@ from cdk_gpu_clusters.kubernetes.software.node_scaling import (
 from cdk_gpu_clusters.orchestration.eks.add_ons import pod_principal
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.node_group import check_autoscaled
 
 # Tags that EKS gives the Auto Scaling group of a managed node group (kubernetes/autoscaler @ 55c37cd,
@@ -43,7 +44,7 @@ class ClusterAutoscaler(ClusterConstruct):
     """What the Cluster Autoscaler needs to size managed node groups with bounds, from zero on; and its chart.
 
     Makes a role that its pod takes by EKS Pod Identity. Gives the node groups the tags and the label by which it knows
-    their nodes before there is one. It does not install the chart: give `release` to `KubernetesSoftware`.
+    their nodes before there is one. `install` installs the chart.
 
     It finds the given groups and no others. Nodes with pods of jobs stay: it ends nodes that were empty for ten
     minutes.
@@ -63,7 +64,8 @@ class ClusterAutoscaler(ClusterConstruct):
 
     Attributes:
         role: Role of its pod.
-        release: Its chart.
+        release: Its chart, for who installs it otherwise: a pod that starts before this construct is complete has no
+            role.
     """
 
     def __init__(
@@ -111,6 +113,16 @@ class ClusterAutoscaler(ClusterConstruct):
             region=region_of(stack_of(self)),
             mirror=mirror,
         )
+
+    def install(self, software: KubernetesSoftware) -> eks.HelmChart:
+        """Install the chart, after its role and the association of the role with its pod.
+
+        EKS gives a pod its role as the pod is made: a pod that was there before stays without one.
+
+        Args:
+            software: What installs it.
+        """
+        return software.install(self.release, after=[self])
 
     def _allow(self, cluster: IEksGpuCluster) -> None:
         stack = stack_of(self)

@@ -16,6 +16,7 @@ from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror
 from cdk_gpu_clusters.kubernetes.software.node_scaling import KARPENTER_ACCOUNT, KARPENTER_NAMESPACE, karpenter_chart
 from cdk_gpu_clusters.orchestration.eks.add_ons import pod_principal
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
+from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.karpenter import unknown_cluster_name
 from cdk_gpu_clusters.rules.karpenter_rights import controller_statements, pass_role_statement
 
@@ -53,7 +54,7 @@ class Karpenter(ClusterConstruct):
 
     Makes the role of its controller, which the pods of its service account take by EKS Pod Identity; a queue for
     EC2's notices of interruptions, rebalancing, state changes and scheduled changes, with their rules; and an access
-    entry for each role of its nodes. It does not install the chart: give `release` to `KubernetesSoftware`.
+    entry for each role of its nodes. `install` installs the chart.
 
     It is allowed what the template of Karpenter 1.14.1 allows, but for changes of instance profiles, because node
     classes of this library name one, and for zonal shifts, which its chart does not enable.
@@ -62,13 +63,14 @@ class Karpenter(ClusterConstruct):
         >>> from cdk_gpu_clusters import EksGpuCluster, Karpenter, KubernetesSoftware
         >>> cluster = EksGpuCluster(stack, "Scaling", vpc=two_zone_vpc)
         >>> karpenter = Karpenter(stack, "Karpenter", cluster=cluster)
-        >>> software = KubernetesSoftware(stack, "ScalingSoftware", cluster=cluster, releases=[karpenter.release])
+        >>> chart = karpenter.install(KubernetesSoftware(stack, "ScalingSoftware", cluster=cluster))
 
     Attributes:
         cluster: The cluster.
         role: Role of its controller.
         queue: Queue of EC2's notices.
-        release: Its chart.
+        release: Its chart, for who installs it otherwise: a pod that starts before this construct is complete has no
+            role.
     """
 
     def __init__(
@@ -131,6 +133,16 @@ class Karpenter(ClusterConstruct):
             mirror=mirror,
             region=resolved_or_none(region_of(stack_of(self))),
         )
+
+    def install(self, software: KubernetesSoftware) -> eks.HelmChart:
+        """Install the chart, after its role, its queue and the association of both with its pods.
+
+        EKS gives a pod its role as the pod is made: pods that were there before stay without one.
+
+        Args:
+            software: What installs it.
+        """
+        return software.install(self.release, after=[self])
 
     def admit(self, role: iam.IRole) -> eks.CfnAccessEntry:
         """Let Karpenter launch nodes with a role, and let these join the cluster.

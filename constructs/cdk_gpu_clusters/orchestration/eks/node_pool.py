@@ -63,7 +63,8 @@ class EksGpuNodePool(EksNodes):
         >>> from cdk_gpu_clusters import EksGpuCluster, EksGpuNodePool, Karpenter, KubernetesSoftware
         >>> cluster = EksGpuCluster(stack, "Pooled", vpc=two_zone_vpc)
         >>> karpenter = Karpenter(stack, "PoolKarpenter", cluster=cluster)
-        >>> software = KubernetesSoftware(stack, "PoolSoftware", cluster=cluster, releases=[karpenter.release])
+        >>> software = KubernetesSoftware(stack, "PoolSoftware", cluster=cluster)
+        >>> chart = karpenter.install(software)
         >>> jobs = EksGpuNodePool(
         ...     stack, "Jobs", karpenter=karpenter, software=software, instance_type="g6e.xlarge", min_node_count=0,
         ...     max_node_count=8,
