@@ -82,6 +82,7 @@ def test_its_pod_starts_after_its_role_is_associated(site: Site) -> None:
 
 def test_a_group_tells_what_a_job_asks_for_and_the_type_does_not_say(site: Site) -> None:
     _, group = scaled(site)
+    assert group.node_pool.scales
     made = only(site.resources(), GROUP)
     assert made["Tags"] == {
         f"{TAG}nvidia.com/gpu": "8",

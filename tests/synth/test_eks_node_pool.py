@@ -123,6 +123,7 @@ def test_objects_are_applied_after_the_chart_and_what_nodes_need(site: Site) -> 
         "userData": "a",
     }
     assert check_objects(known, "1.36") == 3
+    assert made.node_pool.scales
     resources = site.resources()
     [manifest] = of_type(resources, MANIFEST).values()
     kinds = [part for part in ("EC2NodeClass", "NodePool", "NodeOverlay") if part in json.dumps(manifest)]
@@ -217,6 +218,7 @@ def test_rolling_updates_come_from_the_same_option(site: Site) -> None:
 def test_a_pool_without_alarms_and_connections_of_its_groups(site: Site) -> None:
     made = node_pool(site, alarms=None)
     assert made.alarms is None
+    assert not made.node_pool.scales  # of a fixed size
     groups = [site.stack.resolve(one.security_group_id) for one in made.connections.security_groups]
     assert CLUSTER_GROUP in groups
 

@@ -76,8 +76,7 @@ def scale_from_zero_tags(pool: NodePool) -> dict[str, str]:
     """Tags of a managed node group that tell the Cluster Autoscaler what its nodes have, before there is one.
 
     It reads CPU, memory and GPUs from the instance type, and labels and taints from the node group. EFA interfaces,
-    huge pages, Neuron devices and slices of MIG it reads from tags of the node group, by `eks:DescribeNodegroup`: EKS
-    does not pass these tags on to the Auto Scaling group.
+    huge pages, Neuron devices and slices of MIG it reads from tags of the node group, by `eks:DescribeNodegroup`.
 
     Args:
         pool: The group.
@@ -109,7 +108,7 @@ def cluster_autoscaler_chart(
 ) -> ChartRelease:
     """The chart of the Cluster Autoscaler for some managed node groups, and no others.
 
-    EKS tags the Auto Scaling group of every managed node group for it (`k8s.io/cluster-autoscaler/enabled`). Groups of
+    EKS tags every managed node group for its auto-discovery (Amazon EKS user guide, "Managed node groups"). Groups of
     a fixed size, which a state machine fills, must not be among those that it ends nodes of.
 
     Args:

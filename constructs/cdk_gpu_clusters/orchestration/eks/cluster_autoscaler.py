@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -155,6 +156,7 @@ class ClusterAutoscaler(ClusterConstruct):
 
 def _describe_nodes(group: EksGpuNodeGroup) -> None:
     """Tell what the nodes of a group have, before there is one."""
+    group.node_pool = replace(group.node_pool, scales=True)
     resource = group.cfn_nodegroup
     for name, value in scale_from_zero_tags(group.node_pool).items():
         resource.tags.set_tag(name, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Unpack
 
 import aws_cdk as cdk
@@ -23,6 +24,7 @@ from cdk_gpu_clusters.fleet.karpenter import (
     gpu_node_class,
     gpu_node_overlay,
     gpu_node_pool,
+    is_static,
     karpenter_name,
 )
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject
@@ -131,6 +133,7 @@ class EksGpuNodePool(EksNodes):
         self.cfn_instance_profile: iam.CfnInstanceProfile = iam.CfnInstanceProfile(
             self, "InstanceProfile", roles=[self.role.role_name]
         )
+        self.node_pool = replace(group.pool, scales=not is_static(plan))
         self._name = karpenter_name(group)
         volume = options.get("root_volume") or RootVolume()
         if volume.encryption_key is not None:
