@@ -33,6 +33,7 @@ NAVIGATION: Sections = {
         "docs/inference.md",
         "docs/eks.md",
         "docs/eks-software.md",
+        "docs/eks-scaling.md",
         "docs/eks-workloads.md",
         "docs/pcs.md",
         "docs/mig.md",

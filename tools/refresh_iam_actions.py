@@ -16,9 +16,10 @@ from pathlib import Path
 OUTPUT = Path(__file__).parents[1] / "tests/support/security/iam_actions.json"
 SERVICES = (
     "aps", "autoscaling", "billing", "budgets", "cloudformation", "cloudtrail", "cloudwatch", "config", "dynamodb",
-    "ec2", "ec2messages", "ecr", "ecr-public", "eks", "eks-auth", "elasticloadbalancing", "events", "fsx", "guardduty",
-    "iam", "kms", "lambda", "logs", "organizations", "pcs", "resource-groups", "s3", "s3express", "secretsmanager",
-    "servicequotas", "sns", "sqs", "ssm", "ssmmessages", "states", "sts", "tag", "xray",
+    "ec2", "ec2messages", "ecr", "ecr-public", "eks", "eks-auth", "elasticloadbalancing", "events", "fsx",
+    "guardduty", "iam", "kms", "lambda", "logs", "organizations", "pcs", "pricing", "resource-groups", "s3",
+    "s3express", "secretsmanager", "servicequotas", "sns", "sqs", "ssm", "ssmmessages", "states", "sts", "tag",
+    "xray",
 )  # fmt: skip
 
 

@@ -83,9 +83,13 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
     from cdk_gpu_clusters.orchestration.eks.add_ons import ContainerInsights
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
+    from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
-    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
+    from cdk_gpu_clusters.orchestration.eks.karpenter import Karpenter
+    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+    from cdk_gpu_clusters.orchestration.eks.node_pool import EksGpuNodePool
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
+    from cdk_gpu_clusters.orchestration.eks.nodes import EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
     from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster, PcsLog
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
@@ -123,6 +127,7 @@ else:
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
         "CheckpointStore": "storage.checkpoint_store",
+        "ClusterAutoscaler": "orchestration.eks.cluster_autoscaler",
         "ClusterBudget": "observability.budget",
         "ClusterDashboard": "observability.dashboard",
         "ClusterNetwork": "network.cluster_network",
@@ -142,7 +147,8 @@ else:
         "EksCluster": "node.kubernetes_node",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
-        "EksGpuNodeGroupProps": "orchestration.eks.node_group",
+        "EksGpuNodeGroupProps": "orchestration.eks.nodes",
+        "EksGpuNodePool": "orchestration.eks.node_pool",
         "EksMetricsScraper": "observability.eks_scraper",
         "EksNodeRole": "orchestration.eks.node_role",
         "EndpointAccess": "network.endpoint_access",
@@ -175,6 +181,7 @@ else:
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
+        "Karpenter": "orchestration.eks.karpenter",
         "KubernetesSoftware": "orchestration.eks.software",
         "LifecycleScript": "node.lifecycle_scripts",
         "LifecycleStage": "node.lifecycle_scripts",
@@ -273,6 +280,7 @@ __all__ = [
     "CapacityReservation",
     "CapacityReservationGroup",
     "CheckpointStore",
+    "ClusterAutoscaler",
     "ClusterBudget",
     "ClusterDashboard",
     "ClusterNetwork",
@@ -293,6 +301,7 @@ __all__ = [
     "EksGpuCluster",
     "EksGpuNodeGroup",
     "EksGpuNodeGroupProps",
+    "EksGpuNodePool",
     "EksMetricsScraper",
     "EksNodeRole",
     "EndpointAccess",
@@ -325,6 +334,7 @@ __all__ = [
     "InferenceLoadBalancer",
     "InstanceMatchCriteria",
     "InterfacePolicy",
+    "Karpenter",
     "KubernetesSoftware",
     "LifecycleScript",
     "LifecycleStage",

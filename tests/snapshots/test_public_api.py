@@ -28,7 +28,7 @@ PACKAGES = (
     "cdk_gpu_clusters_stacks.spec",
 )
 # They have no list of exports: public is what the reference documents.
-DOCUMENTED_PACKAGES = ("cdk_gpu_clusters.kubernetes", "cdk_gpu_clusters.rules")
+DOCUMENTED_PACKAGES = ("cdk_gpu_clusters.fleet", "cdk_gpu_clusters.kubernetes", "cdk_gpu_clusters.rules")
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 100
 

@@ -23,6 +23,7 @@ import yaml
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, EfaSoftware, ImageMirror, cluster_software
+from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
 
@@ -31,6 +32,8 @@ MIRROR = ImageMirror(
     images="111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",
     charts="oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts",
 )
+#: Tags of the groups that the Cluster Autoscaler sizes.
+AUTOSCALED = [{"eks:cluster-name": "research", "eks:nodegroup-name": name} for name in ("jobs", "slices")]
 # Hosts from which images come. API groups and keys of labels look alike.
 _REGISTRY = re.compile(
     r"(?:.*\.)?(?:docker\.io|gcr\.io|ghcr\.io|nvcr\.io|pkg\.dev|public\.ecr\.aws|quay\.io|registry\.k8s\.io)"
@@ -38,7 +41,10 @@ _REGISTRY = re.compile(
 )
 # Configurations that this library writes, and a chart passes on.
 _CONFIGURATIONS = {"nvidia-device-plugin-configs", "exporter-metrics-config-map", "kueue-manager-config"}
-_VARIABLES = {"DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"}
+_VARIABLES = {
+    *("CLUSTER_NAME", "FEATURE_GATES", "INTERRUPTION_QUEUE", "ISOLATED_VPC", "VM_MEMORY_OVERHEAD_PERCENT"),
+    *("DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"),
+}
 
 Object = dict[str, Any]
 
@@ -81,6 +87,14 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
             pools(), efa=EfaSoftware.DRA_DRIVER, service_monitor=True, mirror=MIRROR
         ),
         "GovCloud": cluster_software(pools(), region="us-gov-west-1"),
+        "node scaling": (
+            karpenter_chart(cluster_name="research", interruption_queue="notices"),
+            cluster_autoscaler_chart(cluster_name="research", groups=AUTOSCALED, region="us-east-1"),
+        ),
+        "closed network, node scaling": (
+            karpenter_chart(cluster_name="research", interruption_queue="notices", is_isolated=True, mirror=MIRROR),
+            cluster_autoscaler_chart(cluster_name="research", groups=AUTOSCALED, region="us-east-1", mirror=MIRROR),
+        ),
     }
 
 

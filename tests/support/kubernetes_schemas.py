@@ -2,16 +2,20 @@
 
 Built-in kinds have the schemas of the PyPI package ``kubernetes-validate``, custom kinds those of ``tests/crds``.
 Stricter than an API server: a field that it would drop in silence is a fault here, too.
-Not told: rules in CEL, admission by a webhook, names that must exist.
+Rules in CEL (`x-kubernetes-validations`) are evaluated for the kinds whose files have them, by the PyPI package
+``common-expression-language``. Rules about a change (`oldSelf`) are not: there is no former object.
+Not told: admission by a webhook, names that must exist.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import cel
 import jsonschema
 import yaml
 from kubernetes_validate.utils import SchemaNotFoundError, schema_contents
@@ -67,9 +71,43 @@ def _faults(item: Mapping[str, Any], version: str) -> Iterator[str]:
         if len(message) > _LONGEST_MESSAGE:
             message = f"{message[:_LONGEST_MESSAGE]}..."
         yield f"{error.json_path.removeprefix('$').removeprefix('.') or 'object'}: {message}"
+    if validator.is_valid(item):  # a rule may read any required field
+        schema: Any = validator.schema
+        yield from _broken_rules(schema.get("definitions", {}).get("object", {}), item, "")
     metadata = item.get("metadata") or {}
     if not (metadata.get("name") or metadata.get("generateName")):
         yield "metadata: neither name nor generateName"
+
+
+def _broken_rules(schema: Schema, value: Any, path: str) -> Iterator[str]:
+    """What the rules in CEL find in a value and in what it holds."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if "oldSelf" not in rule["rule"] and not _holds(rule["rule"], value):
+            yield f"{path or 'object'}: {rule['message']}"
+    if isinstance(value, Mapping):
+        fields, others = schema.get("properties", {}), schema.get("additionalProperties")
+        for name, item in value.items():
+            inner = fields.get(name, others)
+            if isinstance(inner, dict):
+                yield from _broken_rules(inner, item, f"{path}.{name}".removeprefix("."))
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for index, item in enumerate(value):
+            yield from _broken_rules(schema["items"], item, f"{path}[{index}]")
+
+
+def _holds(rule: str, value: Any) -> bool:
+    """Whether a rule holds, with the functions that Kubernetes adds to CEL ("Common Expression Language in Kubernetes",
+    the libraries for regular expressions and for strings), as far as rules here call them."""
+    context = cel.Context()
+    context.add_function("find", lambda text, pattern: found[0] if (found := re.search(pattern, text)) else "")
+    context.add_function("split", lambda text, separator: text.split(separator))
+    context.add_variable("self", value)
+    return bool(_compiled(rule).execute(context))
+
+
+@cache
+def _compiled(rule: str) -> cel.Program:
+    return cel.compile(rule)
 
 
 @cache

@@ -13,12 +13,11 @@ VERSION = "1.34"
 
 def existing_cluster(site: Site, **more: Any) -> IEksGpuCluster:
     """A cluster that exists already."""
-    given = {"kubernetes_version": VERSION, **more}
+    given = {"kubernetes_version": VERSION, "cluster_name": "research", **more}
     return EksGpuCluster.from_eks_gpu_cluster_attributes(
         site.stack,
         "Cluster",
         vpc=site.vpc,
-        cluster_name="research",
         cluster_security_group_id=CLUSTER_GROUP,
         **given,
     )

@@ -135,7 +135,7 @@ _ADD_ONS_MILLICORES, _ADD_ONS_MIB = 500, 2048
 #: What the kernel and the firmware keep of the memory that EC2 states: nodes show 97.4 % (p4d.24xlarge) and 97.7 %
 #: (p5.48xlarge) of it (AWS blog on MIG with EKS, 2021; awslabs/awsome-distributed-ai @ 95b939c, listings of nodes).
 #: This library's choice is on the safe side of both.
-_KERNEL_PART, _KERNEL_MIB = Fraction(4, 100), 256
+KERNEL_PART, _KERNEL_MIB = Fraction(4, 100), 256
 #: awslabs/amazon-eks-ami @ 81fec2e, nodeadm/internal/kubelet/config.go: eviction threshold; memory for each pod and
 #: beside them; millicores of the first, second, third with fourth CPU, and of each further one.
 _EVICTION_MIB, _POD_MIB, _RUNTIME_MIB = 100, 11, 255
@@ -180,7 +180,7 @@ def allocatable(pool: NodePool) -> Allocatable:
     huge_pages = record.vcpus * _HUGE_PAGES_MIB_PER_VCPU + 2 if record.supports_efa else 0
     return Allocatable(
         cpu_millicores=record.vcpus * 1000 - _reserved_millicores(record.vcpus) - _ADD_ONS_MILLICORES,
-        memory_mib=int(record.memory_mib * (1 - _KERNEL_PART)) - kept - huge_pages,
+        memory_mib=int(record.memory_mib * (1 - KERNEL_PART)) - kept - huge_pages,
         huge_pages_mib=_huge_pages_of_pod(record) if pool.efa_count else 0,
     )
 

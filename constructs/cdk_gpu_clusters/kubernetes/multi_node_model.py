@@ -102,7 +102,8 @@ def multi_node_model(
     count = servers or pool.node_count // nodes_per_server
     claim = f"{name}-weights"
     weights = [] if server.weights_uri is None else s3_volume(claim, server.weights_uri, namespace=namespace)
-    told = topology_annotation(pool, same_layer) | {_GROUP: "server"} if queue is not None else {}
+    near = topology_annotation(pool, same_layer) if queue is not None else {}
+    told = {**near, _GROUP: "server"} if near else {}
     return [
         *weights,
         {

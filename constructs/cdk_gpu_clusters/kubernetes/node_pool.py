@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue import InstanceType
@@ -77,6 +77,8 @@ class NodePool:
         network_topology: Whether the labels of the nodes tell where in the network they are, as far as their type goes.
         drained_percent: Share of its nodes that an update empties at once, in percent: `rules.node_group`.
         grace_period_seconds: How long pods of jobs have after SIGTERM, unless a job sets another time.
+        scales: Whether nodes come for pods that wait. Kueue places pods on nodes that exist, so queues of such a group
+            have quotas and no topology.
     """
 
     name: str
@@ -91,6 +93,7 @@ class NodePool:
     network_topology: bool = True
     drained_percent: int = 100
     grace_period_seconds: int = 90
+    scales: bool = False
 
     @property
     def resources(self) -> Mapping[str, int]:
@@ -118,8 +121,9 @@ def node_pool(
     network_topology: bool = True,
     max_unavailable: int = 1,
     grace_period_seconds: int = 90,
+    scales: bool = False,
 ) -> NodePool:
-    """Describe a group of nodes that Amazon EKS manages.
+    """Describe a group of nodes that Amazon EKS manages, or Karpenter launches.
 
     Args:
         name: Name of the group.
@@ -136,6 +140,7 @@ def node_pool(
             (`catalogue.network_topology.has_topology`).
         max_unavailable: Nodes that an update of the group empties at once.
         grace_period_seconds: How long pods of jobs have after SIGTERM; 480 fits a Capacity Block.
+        scales: Whether nodes come for pods that wait, by the Cluster Autoscaler or Karpenter.
 
     Raises:
         ConfigError: Faults of type, interfaces and MIG.
@@ -150,7 +155,7 @@ def node_pool(
         record, policy=interface_policy, orchestrator=Orchestrator.EKS_MANAGED, efa=uses_efa(record, efa)
     )
     split = mig if mig is None or isinstance(mig, MigPlan) else plan_mig(record, mig)
-    return planned_pool(
+    pool = planned_pool(
         name,
         instance_type=record,
         node_count=node_count,
@@ -166,6 +171,7 @@ def node_pool(
         ),
         grace_period_seconds=grace_period_seconds,
     )
+    return replace(pool, scales=scales)
 
 
 def planned_pool(

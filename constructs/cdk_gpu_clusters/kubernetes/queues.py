@@ -50,9 +50,9 @@ def queues(
 ) -> list[KubernetesObject]:
     """One ClusterQueue with a flavor for each group of nodes, their topologies, and a LocalQueue for each namespace.
 
-    A job that asks for nodes of a group by `nodeSelector` gets that group's flavor. Quotas are what the nodes leave to
-    pods, times their number. They do not know of pods outside the queue, such as model servers; what these leave free
-    Kueue counts by the topology.
+    A job that asks for nodes of a group by `nodeSelector` gets that group's flavor. Groups whose nodes come for pods
+    have no topology. Quotas are what the nodes leave to pods, times their number. They do not know of pods outside the
+    queue, such as model servers; what these leave free Kueue counts by the topology.
 
     Args:
         pools: Groups of nodes.
@@ -78,7 +78,7 @@ def queues(
             *check_name(cluster_queue, path="cluster_queue"),
         ]
     )
-    topologies = {topology_name(pool): _topology(pool) for pool in pools}
+    topologies = {topology_name(pool): _topology(pool) for pool in pools if not pool.scales}
     return [
         *topologies.values(),
         *(_flavor(pool) for pool in pools),
@@ -100,7 +100,13 @@ def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[s
         pool: Group of their nodes.
         same_layer: Layer of the network, from 1 at the top, in which all nodes of the job must share a network node;
             None: as near as there is room.
+
+    Returns:
+        The annotation; none for a group whose nodes come for pods: Kueue places pods on nodes that exist
+        (kubernetes-sigs/kueue @ 8eab687, keps/2724-topology-aware-scheduling, non-goals).
     """
+    if pool.scales:
+        return {}
     labels = _layers(pool)
     if same_layer is not None:
         return {_REQUIRED: labels[same_layer - 1]}
@@ -130,7 +136,9 @@ def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> It
         )
         return
     yield LAYER.finding(
-        cause=f"nodes of {pool.instance_type.name} have no label for this layer",
+        cause="Kueue places pods on nodes that exist, and those of this group come for pods"
+        if pool.scales
+        else f"nodes of {pool.instance_type.name} have no label for this layer",
         got=str(same_layer),
         allowed=f"1 to {count}, or none" if count else "none: Kueue places them as it finds room",
         fix="leave it out",
@@ -166,7 +174,7 @@ def node_quota(pool: NodePool) -> dict[str, int]:
 
 
 def _layers(pool: NodePool) -> tuple[str, ...]:
-    return topology_labels(pool.instance_type) if pool.network_topology else ()
+    return topology_labels(pool.instance_type) if pool.network_topology and not pool.scales else ()
 
 
 def _topology(pool: NodePool) -> KubernetesObject:
@@ -180,7 +188,7 @@ def _flavor(pool: NodePool) -> KubernetesObject:
     spec = {
         "nodeLabels": where["nodeSelector"],
         "tolerations": where["tolerations"],
-        "topologyName": topology_name(pool),
+        **({} if pool.scales else {"topologyName": topology_name(pool)}),
     }
     return kubernetes_object(_API, "ResourceFlavor", pool.name, spec, namespace=None)
 

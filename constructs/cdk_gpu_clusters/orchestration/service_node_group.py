@@ -125,12 +125,7 @@ class ServiceNodeGroup(LaunchedFleet, NodeMetrics):
         Returns:
             The alarms; None if there are none.
         """
-        resources = dict(reconcile)
-        if settings is not None:
-            report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
-            accelerator = plan.instance_type.accelerator
-            has_gpus = accelerator is not None and accelerator.kind == "gpu"
-            resources |= node_alarms(path_of(self), settings, has_gpus=has_gpus)
+        resources = {**reconcile, **self._node_alarms(plan, settings)}
         if not resources:
             return None
         defined = define(self, resources)
@@ -144,3 +139,25 @@ class ServiceNodeGroup(LaunchedFleet, NodeMetrics):
             group.node.add_dependency(*(defined.resource(path) for path in before))
         findings.at(defined.scope)
         return None if settings is None else NodeAlarms(alarm_names(resources), lambda: defined)
+
+    def _raise_alarms(self, plan: FleetPlan, settings: AlarmSettings | None) -> NodeAlarms | None:
+        """Define the alarms of nodes of which nothing here sets the number.
+
+        Args:
+            plan: What was decided about the fleet.
+            settings: Settings of the alarms; None for no alarms.
+        """
+        resources = self._node_alarms(plan, settings)
+        if not resources:
+            return None
+        defined = define(self, resources)
+        SILENT_ALARM.with_details().at(defined.scope)
+        return NodeAlarms(alarm_names(resources), lambda: defined)
+
+    def _node_alarms(self, plan: FleetPlan, settings: AlarmSettings | None) -> Resources:
+        if settings is None:
+            return {}
+        report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
+        accelerator = plan.instance_type.accelerator
+        has_gpus = accelerator is not None and accelerator.kind == "gpu"
+        return node_alarms(path_of(self), settings, has_gpus=has_gpus)

@@ -299,6 +299,12 @@ END_OF_SCALING = define_rule(
     source="Kubernetes Cluster Autoscaler documentation, AWS provider: it sets the desired size of the group",
 )
 
+AUTOSCALED = define_rule(
+    "GPU-EKS-068",
+    "the Cluster Autoscaler sets the size of groups with bounds only",
+    source="Kubernetes Cluster Autoscaler documentation, AWS provider: it sets the desired size of the group",
+)
+
 _MOST_TAINTS = 50
 _MOST_UNAVAILABLE = 100
 _EKS_LABELS = "eks.amazonaws.com/"
@@ -353,6 +359,32 @@ def check_block_of_group(terms: CapacityTerms, *, keeps_size: bool = True) -> It
             fix="leave max_price_usd_per_hour out",
             path="capacity",
         )
+
+
+@check
+def check_autoscaled(groups: Mapping[str, bool]) -> Iterator[Finding]:
+    """Find groups of which the Cluster Autoscaler would end nodes that are kept, and maybe paid for; and no groups.
+
+    Args:
+        groups: Of each group by name, whether it has all its nodes while it has any.
+    """
+    if not groups:
+        yield AUTOSCALED.finding(
+            cause="it would have nothing to do",
+            got="no groups",
+            allowed="one group at least",
+            fix="name groups",
+            path="groups",
+        )
+    for name, keeps_size in groups.items():
+        if keeps_size:
+            yield AUTOSCALED.finding(
+                cause="it would end empty nodes of a group that keeps its size",
+                got=name,
+                allowed="groups with min_node_count and max_node_count",
+                fix="give the group bounds, or leave it out of groups",
+                path="groups",
+            )
 
 
 def choose_ami_type(record: InstanceType) -> tuple[AmiType | None, list[Finding]]:

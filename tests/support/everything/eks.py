@@ -9,7 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 
-from cdk_gpu_clusters import ContainerInsights, EksGpuCluster, KubernetesSoftware
+from cdk_gpu_clusters import ClusterAutoscaler, ContainerInsights, EksGpuCluster, Karpenter, KubernetesSoftware
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.kubernetes.software import cluster_software
 from everything.fleets import existing_vpc
@@ -55,6 +55,10 @@ def define_eks(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stac
     full.grant_bucket_volumes(s3.Bucket.from_bucket_name(stack, "Corpus", "my-corpus"), write=True)
     full.add_add_on("snapshot-controller")
     ContainerInsights(stack, "Insights", cluster=full)
+    karpenter = Karpenter(stack, "Karpenter", cluster=full)
+    karpenter.admit(iam.Role.from_role_name(stack, "Nodes", "nodes"))
+    scaled = full.add_gpu_node_group("Scaled", instance_type="g6e.xlarge", min_node_count=0, max_node_count=4)
+    ClusterAutoscaler(stack, "Autoscaler", cluster=full, groups=[scaled])
     existing = EksGpuCluster.from_eks_gpu_cluster_attributes(
         stack,
         "Existing",

@@ -87,6 +87,17 @@ WORKFLOW = _object(
         ],
     },
 )
+NODE_CLASS = _object(
+    "karpenter.k8s.aws/v1",
+    "EC2NodeClass",
+    {
+        "role": "nodes",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"id": "subnet-1"}],
+        "securityGroupSelectorTerms": [{"id": "sg-1"}],
+    },
+)
+_CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "one"}
 OTHERS = [
     _object("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"nodeLabels": {"gpu": "H100"}}),
     _object("kueue.x-k8s.io/v1beta2", "LocalQueue", {"clusterQueue": "main"}),
@@ -99,6 +110,9 @@ OTHERS = [
     ),
     _object("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", RUNTIME["spec"]),
     _object("node.eks.aws/v1alpha1", "NodeConfig", {"cluster": {"name": "lab"}}),
+    NODE_CLASS,
+    _object("karpenter.sh/v1", "NodePool", {"template": {"spec": {"nodeClassRef": _CLASS, "requirements": []}}}),
+    _object("karpenter.sh/v1alpha1", "NodeOverlay", {"requirements": [], "capacity": {"hugepages-2Mi": "5Gi"}}),
 ]
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
@@ -119,7 +133,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 14
+    assert check_objects(RIGHT, version) == len(RIGHT) == 17
 
 
 def test_every_custom_kind_has_an_object_here() -> None:
@@ -171,6 +185,8 @@ _CONTAINER = "template/spec/containers/0"
         (RUNTIME, "spec/mlPolicy/torch/numProcPerNode", 8, "'numProcPerNode' was unexpected"),
         (WORKFLOW, "spec/templates/0/steps/0/0/withSequence/cuont", "1", "'cuont' was unexpected"),
         (WORKFLOW, "spec/templates/1/container/resources/limits", 3, r"limits: 3 is not of type"),
+        (NODE_CLASS, "spec/amiSelectorTerms/0/alias", "al2023", r"alias: 'alias' is improperly formatted"),
+        (NODE_CLASS, "spec/role", None, r"spec: must specify exactly one of \['role', 'instanceProfile'\]"),
     ],
 )
 def test_a_wrong_object_is_told(item: dict[str, Any], path: str, value: object, says: str) -> None:

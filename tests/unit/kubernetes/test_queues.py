@@ -102,6 +102,23 @@ def test_topologies_go_from_the_top_of_the_network_to_the_host() -> None:
         assert found == [*layers[:count], "kubernetes.io/hostname"], name
 
 
+def test_a_group_whose_nodes_come_for_pods_has_quotas_and_no_topology() -> None:
+    """Kueue places pods on nodes that exist: with a topology, no job would get its first node."""
+    scaled = node_pool("scaled", instance_type="p5.48xlarge", node_count=4, scales=True)
+    objects = queues([trainers(), scaled])
+    check_everywhere(objects)
+    flavors = {one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "ResourceFlavor"}
+    assert flavors["trainers"]["topologyName"] == "aws-network-3"
+    assert "topologyName" not in flavors["scaled"]
+    assert quotas(objects, "scaled")["nvidia.com/gpu"] == 32
+    assert kinds(queues([scaled])) == ["ResourceFlavor", "ClusterQueue", "LocalQueue"]
+    (job,) = torchrun_job("job", scaled, node_count=2, image="a:1", command=["train.py"])
+    check_everywhere([job])
+    assert "topology" not in str(job)
+    with pytest.raises(ConfigError, match=r"GPU-K8S-015.*nodes that exist"):
+        torchrun_job("job", scaled, node_count=2, image="a:1", command=["train.py"], same_layer=3)
+
+
 def test_where_ec2_tells_no_topology_nodes_are_placed_by_hosts_alone() -> None:
     assert has_topology("us-gov-west-1")
     assert not has_topology("cn-north-1")

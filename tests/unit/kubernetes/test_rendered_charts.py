@@ -30,8 +30,10 @@ Workload = Mapping[str, Any]
 def fits(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether a node has what a term of a node affinity asks for."""
     for requested in term["matchExpressions"]:
-        has = labels.get(requested["key"]) in requested["values"]
-        if has != {"In": True, "NotIn": False}[requested["operator"]]:
+        has = (
+            labels.get(requested["key"]) in requested["values"] if "values" in requested else requested["key"] in labels
+        )
+        if has != {"In": True, "NotIn": False, "DoesNotExist": False}[requested["operator"]]:
             return False
     return True
 
@@ -199,6 +201,21 @@ def quantity(text: str) -> float:
         if text.endswith(unit):
             return float(text.removesuffix(unit)) * factor
     return float(text) * 1000
+
+
+def test_karpenter_has_its_gates_and_stays_off_its_own_nodes() -> None:
+    release, _ = cases()["node scaling"]
+    (workload,) = rendering(release)["workloads"]
+    variables = workload["variables"]
+    gates = dict(one.split("=") for one in variables["FEATURE_GATES"].split(","))
+    wanted = ("ReservedCapacity", "StaticCapacity", "NodeOverlay")
+    assert {gate for gate, value in gates.items() if value == "true"} == set(wanted)
+    assert (variables["CLUSTER_NAME"], variables["INTERRUPTION_QUEUE"]) == ("research", "notices")
+    assert variables["VM_MEMORY_OVERHEAD_PERCENT"] == "0.04"
+    (term,) = workload["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert not fits(term, {"karpenter.sh/nodepool": "trainers"})
 
 
 def test_queues_survive_the_loss_of_a_system_node() -> None:

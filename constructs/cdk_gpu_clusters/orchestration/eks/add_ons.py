@@ -85,7 +85,23 @@ class ClusterAddOns:
 
 
 def add_on_role(scope: Construct, cluster: IEksGpuCluster, row: EksAddOn) -> iam.Role:
-    """A role that only the pods of one service account in one cluster take.
+    """The role of an add-on's pods, with the managed policies that AWS has for it."""
+    policies = [iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in row.managed_policies]
+    role = iam.Role(
+        scope,
+        f"{row.name}-role",
+        assumed_by=pod_principal(cluster, namespace=row.namespace, service_account=row.service_account),
+        managed_policies=policies,
+    )
+    if row.managed_policies:
+        _POD_POLICIES.at(
+            role, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in row.managed_policies)
+        )
+    return role
+
+
+def pod_principal(cluster: IEksGpuCluster, *, namespace: str, service_account: str | None) -> iam.IPrincipal:
+    """Who takes a role by EKS Pod Identity: only the pods of one service account in one cluster.
 
     Source: Amazon EKS user guide, "Create IAM role with trust policy required by EKS Pod Identity"
     (awsdocs/amazon-eks-user-guide @ 2edffcb, read 2026-11-22): the tags, and the two actions.
@@ -95,22 +111,12 @@ def add_on_role(scope: Construct, cluster: IEksGpuCluster, row: EksAddOn) -> iam
         conditions={
             "StringEquals": {
                 "aws:RequestTag/eks-cluster-arn": cluster.cluster_arn,
-                "aws:RequestTag/kubernetes-namespace": row.namespace,
-                "aws:RequestTag/kubernetes-service-account": row.service_account,
+                "aws:RequestTag/kubernetes-namespace": namespace,
+                "aws:RequestTag/kubernetes-service-account": service_account,
             }
         },
     )
-    role = iam.Role(
-        scope,
-        f"{row.name}-role",
-        assumed_by=iam.SessionTagsPrincipal(pods),
-        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in row.managed_policies],
-    )
-    if row.managed_policies:
-        _POD_POLICIES.at(
-            role, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in row.managed_policies)
-        )
-    return role
+    return iam.SessionTagsPrincipal(pods)
 
 
 class ContainerInsights(Construct):

@@ -218,6 +218,7 @@ class EksGpuCluster(IEksGpuCluster):
             vpc=vpc,
             subnets=where.subnets,
             is_public=bool(public_access_cidrs),
+            literal_name=resolved_or_none(name),
         )
         own = ClusterAddOns(self, versions=add_on_versions or {}, left_out=without_add_ons)
         self.node_prerequisites.extend(own.define(BEFORE_NODES))
@@ -315,6 +316,7 @@ class EksGpuCluster(IEksGpuCluster):
             vpc=vpc,
             is_public=public_endpoint,
             kubectl_role_arn=kubectl_role_arn,
+            literal_name=resolved_or_none(cluster_name),
             node_security_groups=[
                 ec2.SecurityGroup.from_security_group_id(cluster, f"NodeGroup{one}", one)
                 for one in node_security_group_ids

@@ -24,7 +24,8 @@ from cdk_gpu_clusters._cdk import (
     stack_of,
 )
 from cdk_gpu_clusters.compute.fleet_network import select_subnets
-from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
+from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+from cdk_gpu_clusters.orchestration.eks.nodes import EksGpuNodeGroupProps
 
 #: Who gets access: a role, a user, or the ARN of one.
 Principal = iam.IRole | iam.IUser | str
@@ -44,6 +45,7 @@ class EksIdentity:
     kubectl_role_arn: str | None = None
     node_security_groups: Sequence[ec2.ISecurityGroup] = ()
     cni_from_node_role: bool = False
+    literal_name: str | None = None
 
 
 @jsii.implements(ec2.IConnectable)
@@ -86,6 +88,11 @@ class IEksGpuCluster(ClusterConstruct):
     def cluster_name(self) -> str:
         """Name."""
         return self._identity.cluster_name
+
+    @property
+    def literal_name(self) -> str | None:
+        """Name as synthesis knows it, for keys of conditions, which take no token; None for a token."""
+        return self._identity.literal_name
 
     @cached_property
     def cluster_arn(self) -> str:

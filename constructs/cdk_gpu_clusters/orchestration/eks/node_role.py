@@ -18,6 +18,9 @@ from cdk_gpu_clusters.compute.node_role import NodeRole, allow_node
 _POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
 _CNI_POLICY = "AmazonEKS_CNI_Policy"
 
+#: Tag by which an instance of a managed node group names its cluster.
+CLUSTER_TAG = "eks:cluster-name"
+
 _EKS_POLICIES = AcceptedFinding(
     cause="`EksNodeRole`: the AWS managed policies that EKS asks for",
     reason="AWS keeps what kubelet needs to join its cluster and to pull images in these policies.",
@@ -67,6 +70,7 @@ def allow_nodes(
     *,
     cluster_name: str,
     name_tag: str,
+    cluster_tag: str = CLUSTER_TAG,
 ) -> list[IDependable]:
     """Let the nodes of a group fetch their software, log, leave evidence, and end after a failed first boot.
 
@@ -78,8 +82,9 @@ def allow_nodes(
             it was made with.
         log_group: Their log group.
         evidence: Where they leave evidence, if anywhere.
-        cluster_name: Cluster of the group, as EKS tags its nodes with it.
+        cluster_name: Cluster of the group.
         name_tag: `Name` of its nodes.
+        cluster_tag: Tag by which an instance names its cluster.
 
     Returns:
         What a node's first boot needs.
@@ -95,7 +100,7 @@ def allow_nodes(
         "Action": "ec2:TerminateInstances",
         "Resource": nodes,
         "Condition": {
-            "StringEquals": {"aws:ResourceTag/eks:cluster-name": cluster_name, "aws:ResourceTag/Name": name_tag},
+            "StringEquals": {f"aws:ResourceTag/{cluster_tag}": cluster_name, "aws:ResourceTag/Name": name_tag},
             "ArnEquals": {"ec2:SourceInstanceARN": itself},
         },
     }

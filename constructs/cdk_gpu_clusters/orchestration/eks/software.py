@@ -96,11 +96,12 @@ class KubernetesSoftware(ClusterConstruct):
         for release in releases:
             self.install(release)
 
-    def install(self, release: ChartRelease) -> eks.HelmChart:
+    def install(self, release: ChartRelease, *, after: Sequence[IDependable] = ()) -> eks.HelmChart:
         """Install a chart, or bring it up to date; it goes when this line goes.
 
         Args:
             release: The chart with its values.
+            after: What has to exist before its first pod, such as the association of a role with it.
         """
         made = eks.HelmChart(
             self,
@@ -115,6 +116,7 @@ class KubernetesSoftware(ClusterConstruct):
             wait=release.chart not in _ON_NODES_WITH_DEVICES,
             timeout=cdk.Duration.minutes(_HELM_TIMEOUT_MINUTES),
         )
+        made.node.add_dependency(*after)
         self._after_what_was_before(made)
         return made
 
