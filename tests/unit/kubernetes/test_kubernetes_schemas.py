@@ -87,6 +87,8 @@ WORKFLOW = _object(
         ],
     },
 )
+_SECRET = {"name": "slurm", "key": "file"}
+_STORAGE = {"host": "mariadb", "passwordKeyRef": _SECRET}
 OTHERS = [
     _object("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"nodeLabels": {"gpu": "H100"}}),
     _object("kueue.x-k8s.io/v1beta2", "LocalQueue", {"clusterQueue": "main"}),
@@ -99,6 +101,11 @@ OTHERS = [
     ),
     _object("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", RUNTIME["spec"]),
     _object("node.eks.aws/v1alpha1", "NodeConfig", {"cluster": {"name": "lab"}}),
+    _object("slinky.slurm.net/v1beta1", "Controller", {"extraConf": "GresTypes=gpu"}),
+    _object("slinky.slurm.net/v1beta1", "Accounting", {"storageConfig": _STORAGE}),
+    _object("slinky.slurm.net/v1beta1", "RestApi", {"controllerRef": {"name": "slurm"}}),
+    _object("slinky.slurm.net/v1beta1", "LoginSet", {"controllerRef": {"name": "slurm"}, "sssdConfRef": _SECRET}),
+    _object("slinky.slurm.net/v1beta1", "NodeSet", {"controllerRef": {"name": "slurm"}, "replicas": 2}),
 ]
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
@@ -119,7 +126,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 14
+    assert check_objects(RIGHT, version) == len(RIGHT) == 19
 
 
 def test_every_custom_kind_has_an_object_here() -> None:
