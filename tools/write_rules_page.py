@@ -56,6 +56,7 @@ AREAS = {
     "PRE": "Preflight: what an account needs",
     "RGN": "Regions",
     "SCR": "Scrapers of metrics",
+    "SLK": "Slurm on Kubernetes",
     "SPEC": "Cluster file",
     "UD": "User data",
     "USR": "Users of the nodes",

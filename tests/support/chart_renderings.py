@@ -22,7 +22,15 @@ import yaml
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
-from cdk_gpu_clusters.kubernetes.software import ChartRelease, EfaSoftware, ImageMirror, cluster_software
+from cdk_gpu_clusters.kubernetes.software import (
+    ChartRelease,
+    EfaSoftware,
+    ImageMirror,
+    SlurmCluster,
+    SlurmDatabase,
+    cluster_software,
+    slurm_software,
+)
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
@@ -40,11 +48,18 @@ _REGISTRY = re.compile(
     r"|\d{12}\.dkr[.-]ecr\..*"
 )
 # Configurations that this library writes, and a chart passes on.
-_CONFIGURATIONS = {"nvidia-device-plugin-configs", "exporter-metrics-config-map", "kueue-manager-config"}
+_CONFIGURATIONS = {
+    "nvidia-device-plugin-configs",
+    "exporter-metrics-config-map",
+    "kueue-manager-config",
+    "slurm-config-extra",
+}
 _VARIABLES = {
     *("CLUSTER_NAME", "FEATURE_GATES", "INTERRUPTION_QUEUE", "ISOLATED_VPC", "VM_MEMORY_OVERHEAD_PERCENT"),
     *("DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"),
 }
+# Fields of Slinky's kinds that this library writes, and the chart passes on.
+_SLURM, _OF_SLURM = "slinky.slurm.net/v1beta1", ("extraConf", "partition", "service", "storageConfig")
 
 Object = dict[str, Any]
 
@@ -74,6 +89,20 @@ def pools() -> tuple[NodePool, ...]:
     )
 
 
+#: A Slurm cluster with all that the chart can have. The ids are those of the slices of an A100.
+SLURM = SlurmCluster(
+    accounting=SlurmDatabase(host="slurm.abcdefghijkl.us-east-1.rds.amazonaws.com", secret="slurm-database"),
+    gpu_instance_ids={"slices": [list(range(7, 14))] * 8},
+    root_authorized_keys="ssh-ed25519 AAAA alice",
+    settings={"SchedulerParameters": "bf_continue"},
+)
+
+
+def slurm_pools() -> list[NodePool]:
+    """Nodes of every kind that Slurm knows here."""
+    return [pool for pool in pools() if pool.name in {"trainers", "slices", "notebooks", "preprocessing"}]
+
+
 @cache
 def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
     """Clusters whose software is rendered."""
@@ -95,6 +124,8 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
             karpenter_chart(cluster_name="research", interruption_queue="notices", is_isolated=True, mirror=MIRROR),
             cluster_autoscaler_chart(cluster_name="research", groups=AUTOSCALED, region="us-east-1", mirror=MIRROR),
         ),
+        "Slurm": slurm_software(slurm_pools(), SLURM),
+        "closed network, Slurm": slurm_software(slurm_pools(), SLURM, mirror=MIRROR),
     }
 
 
@@ -163,7 +194,7 @@ def unknown_values(chart: Path, values: Mapping[str, Any]) -> list[str]:
 
 def workloads(objects: Sequence[Object]) -> list[Object]:
     """What runs pods."""
-    return [item for item in objects if "template" in item.get("spec", {})]
+    return [item for item in objects if item["kind"] == "CronJob" or "template" in item.get("spec", {})]
 
 
 def summary(objects: Sequence[Object]) -> Object:
@@ -190,8 +221,18 @@ def registries(value: Any) -> set[str]:
     return {host for host in hosts if _REGISTRY.fullmatch(host)}
 
 
+def _pod(item: Object) -> Object:
+    """The pod of an object; Slinky's operator adds the containers to the one of its kinds."""
+    spec = item["spec"]["jobTemplate"]["spec"] if item["kind"] == "CronJob" else item["spec"]
+    pod: Object = spec["template"]["spec"]
+    if item.get("apiVersion") != _SLURM:
+        return pod
+    parts = {name: one for name, one in item["spec"].items() if isinstance(one, dict) and "image" in one}
+    return {**pod, "containers": [{"name": name, **one} for name, one in parts.items()]}
+
+
 def _workload(item: Object) -> Object:
-    pod = item["spec"]["template"]["spec"]
+    pod = _pod(item)
     containers = [*pod.get("initContainers", []), *pod["containers"]]
     variables = {
         one["name"]: one.get("value")
@@ -207,8 +248,9 @@ def _workload(item: Object) -> Object:
         **{key: pod[key] for key in ("nodeSelector", "affinity", "tolerations") if pod.get(key)},
     }
     resources = {one["name"]: one["resources"] for one in pod["containers"] if one.get("resources")}
-    replicas = {"replicas": item["spec"]["replicas"]} if "replicas" in item["spec"] else {}
-    return {"kind": item["kind"], "name": item["metadata"]["name"], **replicas, "resources": resources, **kept}
+    passed_on = ("replicas", *(_OF_SLURM if item.get("apiVersion") == _SLURM else ()))
+    given = {key: item["spec"][key] for key in passed_on if key in item["spec"]}
+    return {"kind": item["kind"], "name": item["metadata"]["name"], **given, "resources": resources, **kept}
 
 
 def _files(chart: Path) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdk_gpu_clusters.catalogue.pcs import scheduler_parameters
+from cdk_gpu_clusters.rules.slurm_conf import JOB_SETTINGS, merged_settings
 
 #: Folders of the prologs and epilogs on every node. A `NodeFile` there runs, too; the one with the last name first.
 PROLOG_FOLDER, EPILOG_FOLDER = "/etc/gpu-cluster/prolog.d", "/etc/gpu-cluster/epilog.d"
@@ -16,21 +17,8 @@ CLUSTER_SETTINGS: Mapping[str, str] = {
     # fails the prolog, and the node is drained (seen with Slurm 24.11.5 and 26.05.5, tests/slurm).
     "Prolog": f"{PROLOG_FOLDER}/*",
     "Epilog": f"{EPILOG_FOLDER}/*",
-    # On all nodes when the job gets them, not when its first step reaches them. A value replaces that of AWS PCS, which
-    # is "Contain, Alloc" for its step manager (AWS PCS user guide, "Release notes for Slurm versions", 24.05): without
-    # Contain, slurmctld ends with "STEP_MGR not supported" (SchedMD/slurm, src/slurmctld/read_config.c).
-    "PrologFlags": "Alloc,Contain",
-    "JobRequeue": "1",
-    # Without the first, a job whose prolog failed is requeued, but held until somebody releases it. The second lets a
-    # job whose node was terminated by its boot checks wait for another one.
-    "SchedulerParameters": "nohold_on_prolog_fail,requeue_on_resume_failure",
+    **JOB_SETTINGS,
 }
-#: Settings of `cgroup.conf`. AWS PCS does not limit a job to its devices by itself: without this, a job can use all
-#: GPUs and MIG slices of its nodes (AWS PCS user guide, "Configuring Multi-Instance GPU (MIG) in AWS PCS", Limitations;
-#: cgroup.conf(5), ConstrainDevices). Devices that are no GRES, such as those of EFA, stay open to every job.
-CGROUP_SETTINGS: Mapping[str, str] = {"ConstrainDevices": "yes"}
-
-_LISTS = ("PrologFlags", "SchedulerParameters")
 
 
 def cluster_settings(own: Mapping[str, str] | None = None, *, slurm_version: str | None = None) -> dict[str, str]:
@@ -51,14 +39,4 @@ def cluster_settings(own: Mapping[str, str] | None = None, *, slurm_version: str
     ours = dict(CLUSTER_SETTINGS)
     if slurm_version is not None:
         ours["SchedulerParameters"] = ",".join([ours["SchedulerParameters"], *scheduler_parameters(slurm_version)])
-    merged = {**ours, **(own or {})}
-    for name in _LISTS:
-        merged[name] = _joined(ours[name], merged[name])
-    return merged
-
-
-def _joined(ours: str, own: str) -> str:
-    """Two lists of words in one. Slurm reads the first `name=value` of a name: the user's replaces ours."""
-    given = {word.partition("=")[0] for word in own.split(",") if "=" in word}
-    kept = [word for word in ours.split(",") if word.partition("=")[0] not in given]
-    return ",".join(dict.fromkeys(word for word in [*kept, *own.split(",")] if word))
+    return merged_settings(ours, own)

@@ -42,6 +42,11 @@ NO_GPU = define_rule(
     "Slurm's GRES of the kind gpu are NVIDIA GPUs of the node",
     source=f"{_MAN_PAGE}, AutoDetect",
 )
+NO_SLICES = define_rule(
+    "GPU-GRES-006",
+    "MIG slices are detected by NVML, or have records of their own",
+    source=f"{_MAN_PAGE}, AutoDetect: nvidia needs no library, and does not detect MIG",
+)
 GRES_FORM = define_rule(
     "GPU-GRES-005",
     "Gres is a list of name:type:count",
@@ -54,10 +59,13 @@ class GresMode(str, Enum):
 
     Attributes:
         AUTODETECT: slurmd asks NVML at its start. AWS PCS takes MIG in this form only, from Slurm 25.11 on.
+        NVIDIA: slurmd reads the files of NVIDIA's driver at its start. It finds unsplit GPUs only, and needs no NVML.
+            From Slurm 24.11 on.
         EXPLICIT: Every device file is named. For a Slurm without NVML, and for nodes whose files are known.
     """
 
     AUTODETECT = "autodetect"
+    NVIDIA = "nvidia"
     EXPLICIT = "explicit"
 
 
@@ -114,7 +122,7 @@ def plan_gres(
             model can have different ones.
 
     Raises:
-        ConfigError: GPU-GRES-001, -002 and -004, all at once.
+        ConfigError: GPU-GRES-001, -002, -004 and -006, all at once.
 
     Example:
         >>> from cdk_gpu_clusters.catalogue import instance_type
@@ -128,6 +136,8 @@ def plan_gres(
     counts = gres_counts(kind, mig)
     if mode is GresMode.AUTODETECT:
         records = [{"AutoDetect": "nvml"}]  # the only mechanism that finds MIG slices, by the man page
+    elif mode is GresMode.NVIDIA:
+        records = [{"AutoDetect": "nvidia"}]
     else:
         records = [*_slice_records(mig, gpu_instance_ids or []), *_whole_gpu_records(kind, mig)]
     return GresPlan(
@@ -157,6 +167,14 @@ def check_gres_plan(
         return
     if mode is GresMode.AUTODETECT:
         yield from _ambiguous_types(kind, mig)
+    elif mode is GresMode.NVIDIA and mig is not None:
+        yield NO_SLICES.finding(
+            cause="Slurm finds no MIG slices without NVML",
+            got="MIG slices, without NVML and without ids of GPU instances",
+            allowed="a Slurm with NVML, or a record of each slice",
+            fix="run a Slurm that was built with NVML, or give the ids that nvidia-smi mig -lgi shows on the node",
+            path="mig",
+        )
     elif mig is not None:
         yield from _unknown_files(mig, gpu_instance_ids)
 

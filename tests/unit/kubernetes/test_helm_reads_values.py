@@ -12,7 +12,7 @@ import yaml
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
 from chart_renderings import cases
 
-RELEASES = cases()["every kind of node"]
+RELEASES = [*cases()["every kind of node"], *cases()["Slurm"]]
 
 
 @pytest.fixture(scope="module")

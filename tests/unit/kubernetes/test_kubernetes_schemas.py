@@ -98,6 +98,8 @@ NODE_CLASS = _object(
     },
 )
 _CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "one"}
+_SECRET = {"name": "slurm", "key": "file"}
+_STORAGE = {"host": "mariadb", "passwordKeyRef": _SECRET}
 OTHERS = [
     _object("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"nodeLabels": {"gpu": "H100"}}),
     _object("kueue.x-k8s.io/v1beta2", "LocalQueue", {"clusterQueue": "main"}),
@@ -113,6 +115,11 @@ OTHERS = [
     NODE_CLASS,
     _object("karpenter.sh/v1", "NodePool", {"template": {"spec": {"nodeClassRef": _CLASS, "requirements": []}}}),
     _object("karpenter.sh/v1alpha1", "NodeOverlay", {"requirements": [], "capacity": {"hugepages-2Mi": "5Gi"}}),
+    _object("slinky.slurm.net/v1beta1", "Controller", {"extraConf": "GresTypes=gpu"}),
+    _object("slinky.slurm.net/v1beta1", "Accounting", {"storageConfig": _STORAGE}),
+    _object("slinky.slurm.net/v1beta1", "RestApi", {"controllerRef": {"name": "slurm"}}),
+    _object("slinky.slurm.net/v1beta1", "LoginSet", {"controllerRef": {"name": "slurm"}, "sssdConfRef": _SECRET}),
+    _object("slinky.slurm.net/v1beta1", "NodeSet", {"controllerRef": {"name": "slurm"}, "replicas": 2}),
 ]
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
@@ -133,7 +140,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 17
+    assert check_objects(RIGHT, version) == len(RIGHT) == 22
 
 
 def test_every_custom_kind_has_an_object_here() -> None:

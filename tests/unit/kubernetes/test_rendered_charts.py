@@ -11,10 +11,12 @@ import yaml
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, kubernetes
 from cdk_gpu_clusters.catalogue.kubernetes import dcgm_fields
+from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
+from cdk_gpu_clusters.rules.gres import check_gres
 from cdk_gpu_clusters.rules.kubernetes_labels import DEVICE_PLUGIN_LABEL
-from chart_renderings import MIRROR, cases, digest, pools, recordings, rendering
+from chart_renderings import MIRROR, cases, digest, pools, recordings, rendering, slurm_pools
 
 RELEASES = [(case, one) for case, releases in cases().items() for one in releases]
 NAMES = [f"{case}: {one.name}" for case, one in RELEASES]
@@ -124,7 +126,7 @@ def test_the_pools_have_every_kind_of_node() -> None:
 @pytest.mark.parametrize(("case", "release"), RELEASES, ids=NAMES)
 def test_controllers_stay_off_nodes_with_accelerators(case: str, release: ChartRelease) -> None:
     for one in rendering(release)["workloads"]:
-        if one["kind"] != "DaemonSet":
+        if one["kind"] not in {"DaemonSet", "NodeSet"}:
             assert [pool.name for pool in pools() if runs_on(one, pool)] == ["preprocessing"], one["name"]
 
 
@@ -231,3 +233,53 @@ def test_the_exporter_has_memory_for_eight_gpus() -> None:
     limits = workload["resources"]["exporter"]["limits"]
     assert quantity(limits["memory"]) >= 2048
     assert exporter.values["extraEnv"] == [{"name": "GOMAXPROCS", "value": "2"}]
+
+
+def slurm() -> Mapping[str, Any]:
+    """What the operator of Slinky reads of a Slurm cluster."""
+    (release,) = [one for one in cases()["Slurm"] if one.name == "slurm"]
+    return rendering(release)
+
+
+@pytest.mark.parametrize("pool", slurm_pools(), ids=lambda pool: pool.name)
+def test_the_nodes_of_a_node_set_are_those_of_its_group_with_all_that_they_have(pool: NodePool) -> None:
+    (found,) = [one for one in slurm()["workloads"] if one["name"] == f"slurm-worker-{pool.name}"]
+    assert [one.name for one in pools() if runs_on(found, one)] == [pool.name]
+    limits = found["resources"]["slurmd"]["limits"]
+    devices = {name: int(count) for name, count in limits.items() if "/" in name}
+    assert devices == {**pool.resources, **({EFA_RESOURCE: pool.efa_count} if pool.efa_count else {})}
+    assert ("hugepages-2Mi" in limits) == bool(pool.efa_count)
+    assert found["replicas"] == pool.node_count
+    if has_gpus(pool):
+        assert check_gres(found["extraConf"].removeprefix("Gres="), pool.instance_type, pool.mig) == []
+    else:
+        assert "extraConf" not in found
+
+
+def test_a_slurm_cluster_is_reached_inside_the_cluster_only() -> None:
+    services = [one["service"]["spec"] for one in slurm()["workloads"] if "service" in one]
+    assert len(services) == 4
+    assert {spec.get("type", "ClusterIP") for spec in services} == {"ClusterIP"}
+
+
+def test_each_partition_has_the_topology_of_its_nodes() -> None:
+    partitions = {one["name"]: one["partition"]["config"] for one in slurm()["workloads"] if "partition" in one}
+    assert partitions == {
+        "slurm-worker-trainers": "Default=YES MaxTime=UNLIMITED State=UP Topology=ec2-3",
+        "slurm-worker-slices": "MaxTime=UNLIMITED State=UP Topology=ec2-3",
+        "slurm-worker-notebooks": "MaxTime=UNLIMITED State=UP",
+        "slurm-worker-preprocessing": "MaxTime=UNLIMITED State=UP",
+    }
+    topologies = yaml.safe_load(slurm()["configurations"]["slurm-config-extra"]["topology.yaml"])
+    assert [one["topology"] for one in topologies] == ["flat", "ec2-3"]
+
+
+def test_slurmdbd_finds_its_database_and_never_its_password_in_a_value() -> None:
+    (found,) = [one for one in slurm()["workloads"] if one["kind"] == "Accounting"]
+    assert found["storageConfig"] == {
+        "host": "slurm.abcdefghijkl.us-east-1.rds.amazonaws.com",
+        "port": 3306,
+        "database": "slurm_acct_db",
+        "username": "slurm",
+        "passwordKeyRef": {"name": "slurm-database", "key": "password"},
+    }

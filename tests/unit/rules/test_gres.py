@@ -291,3 +291,12 @@ def test_gres_against_the_layout(text: str, mig: MigPlan | None, *, right: bool)
 def test_a_plan_agrees_with_itself(layouts: MigLayout | list[MigLayout]) -> None:
     mig = plan_mig(P4D, layouts)
     assert check_gres(plan_gres(P4D, mig).node_gres, P4D, mig) == []
+
+
+def test_unsplit_gpus_are_detected_without_nvml_and_slices_are_not() -> None:
+    plan = plan_gres(instance_type("p5.48xlarge"), mode=GresMode.NVIDIA)
+    assert (plan.node_gres, plan.custom_settings) == ("gpu:h100:8", [{"AutoDetect": "nvidia"}])
+    node = instance_type("p4d.24xlarge")
+    with pytest.raises(ConfigError) as caught:
+        plan_gres(node, plan_mig(node, MigLayout(["1g.5gb"] * 7)), mode=GresMode.NVIDIA)
+    assert [one.id for one in caught.value.findings] == ["GPU-GRES-006"]

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 # A function of Lambda runs for 15 minutes; Helm has to end before it.
 _HELM_TIMEOUT_MINUTES = 10
 # Their pods run on nodes that may be down, or not there yet: a deployment does not wait for them.
-_ON_NODES_WITH_DEVICES = frozenset({"nvidia-device-plugin", "aws-efa-k8s-device-plugin", "aws-dranet", "dcgm-exporter"})
+_ON_NODES_WITH_DEVICES = frozenset(
+    {"nvidia-device-plugin", "aws-efa-k8s-device-plugin", "aws-dranet", "dcgm-exporter", "slurm"}
+)
 
 
 class KubernetesSoftware(ClusterConstruct):

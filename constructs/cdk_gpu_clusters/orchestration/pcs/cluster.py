@@ -23,12 +23,13 @@ from cdk_gpu_clusters.compute.fleet_network import id_of
 from cdk_gpu_clusters.compute.node_records import own_log_group
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
-from cdk_gpu_clusters.node.slurm_settings import CGROUP_SETTINGS, CLUSTER_SETTINGS, cluster_settings
+from cdk_gpu_clusters.node.slurm_settings import CLUSTER_SETTINGS, cluster_settings
 from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster, PcsIdentity
 from cdk_gpu_clusters.orchestration.pcs.node_group import custom_settings
 from cdk_gpu_clusters.rules.pcs import ClusterSize, check_pcs_cluster
 from cdk_gpu_clusters.rules.pcs_programs import check_imported_settings
 from cdk_gpu_clusters.rules.pcs_versions import check_feature
+from cdk_gpu_clusters.rules.slurm_conf import CGROUP_SETTINGS
 
 _AUDIT_SINCE = "25.11"
 AUDIT_LOGS = define_rule(
