@@ -81,6 +81,8 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
             pools(), efa=EfaSoftware.DRA_DRIVER, service_monitor=True, mirror=MIRROR
         ),
         "GovCloud": cluster_software(pools(), region="us-gov-west-1"),
+        "Ray": cluster_software(pools(), ray=True),
+        "closed network, Ray": cluster_software(pools(), ray=True, mirror=MIRROR),
     }
 
 

@@ -164,7 +164,7 @@ def mirror_commands(mirror: ImageMirror) -> tuple[str, ...]:
 
     Example:
         >>> mirror_commands(ImageMirror.in_registry("registry.example"))[-1]
-        'helm push argo-workflows-1.0.18.tgz oci://registry.example/charts'
+        'helm push kuberay-operator-1.7.0.tgz oci://registry.example/charts'
     """
     lines = []
     for one in images():
