@@ -53,7 +53,7 @@ AREAS = {
     "NET": "Networks, zones and endpoints",
     "PCS": "AWS PCS",
     "PLC": "Placement groups",
-    "RAY": "Ray on Kubernetes",
+    "RAY": "Ray",
     "PRE": "Preflight: what an account needs",
     "RGN": "Regions",
     "SCR": "Scrapers of metrics",
