@@ -53,6 +53,7 @@ AREAS = {
     "NET": "Networks, zones and endpoints",
     "PCS": "AWS PCS",
     "PLC": "Placement groups",
+    "RAY": "Ray",
     "PRE": "Preflight: what an account needs",
     "RGN": "Regions",
     "SCR": "Scrapers of metrics",

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.kubernetes_node import EksCluster, NodeConfig, kubectl_part, node_health_rights
     from cdk_gpu_clusters.node.lifecycle_scripts import ExecutionPolicy, LifecycleScript, LifecycleStage, OnError
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
+    from cdk_gpu_clusters.node.ray import RayNodes
     from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, UserDataPart, WatchMode
     from cdk_gpu_clusters.node.slurm_settings import cluster_settings
     from cdk_gpu_clusters.node.software import NodeFile
@@ -233,6 +234,7 @@ else:
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
+        "RayNodes": "node.ray",
         "RootVolume": "compute.root_volume",
         "ScrapeTarget": "rules.scrape",
         "ScrapedFleet": "observability.scraper",
@@ -383,6 +385,7 @@ __all__ = [
     "PosixUser",
     "PrometheusRules",
     "QuotaType",
+    "RayNodes",
     "ReadCacheMode",
     "RepairAction",
     "RepairOverride",

@@ -16,6 +16,7 @@ from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.objects import yaml_text
 from cdk_gpu_clusters.kubernetes.queues import queues
+from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_job
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.kubernetes.volumes import lustre_volume
 from kubernetes_pools import CORPUS, MIXED, Objects, check_everywhere, pool_of, slices, trainers
@@ -52,6 +53,13 @@ FILES: dict[str, Objects] = {
     "p5-torchrun-by-trainer": torchrun_job("llama", trainers(), trainer=True, **LLAMA),
     "p5-model-over-two-nodes": multi_node_model(
         "large", trainers(), ServerPod(image=VLLM.image, weights_path="/fsx/large"), nodes_per_server=2
+    ),
+    "p5-ray-job": gpu_ray_job(
+        "tune",
+        trainers(),
+        RayPods(image=LLAMA["image"], ray_version="2.58.0"),
+        node_count=4,
+        command=["python", "tune.py"],
     ),
     "p4d-uniform-fan-out": mig_fan_out("upscale", slices(), **UPSCALE),
     "p4d-mixed-fan-out": mig_fan_out("upscale", slices(MIXED), **UPSCALE),

@@ -126,6 +126,8 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
         ),
         "Slurm": slurm_software(slurm_pools(), SLURM),
         "closed network, Slurm": slurm_software(slurm_pools(), SLURM, mirror=MIRROR),
+        "Ray": cluster_software(pools(), ray=True),
+        "closed network, Ray": cluster_software(pools(), ray=True, mirror=MIRROR),
     }
 
 

@@ -23,7 +23,7 @@ from cdk_gpu_clusters.compute.fleet_jobs import grant_statements, job_tags, user
 from cdk_gpu_clusters.compute.fleet_mounts import join_stores
 from cdk_gpu_clusters.compute.fleet_network import host_groups, id_of, join_fabric, new_egress_dependency
 from cdk_gpu_clusters.compute.fleet_props import GpuFleetProps, check_keywords
-from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
+from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet, with_ray
 from cdk_gpu_clusters.compute.fleet_resources import (
     BLOCKS,
     GROUP,
@@ -114,6 +114,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, GpuFleetProps)
+        options = with_ray(self, options)
         fleet = _resolved or resolve_fleet(
             self,
             vpc=vpc,

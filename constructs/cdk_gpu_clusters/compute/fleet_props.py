@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # each takes long to load
     from cdk_gpu_clusters.compute.root_volume import RootVolume
     from cdk_gpu_clusters.node.exporters import NodeExporters
     from cdk_gpu_clusters.node.kubernetes_node import NodeConfig
+    from cdk_gpu_clusters.node.ray import RayNodes
     from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
@@ -156,12 +157,14 @@ class GpuFleetProps(FleetProps, total=False):
             balancer finds unhealthy is replaced.
         drain_timeout: How long a node may take to stop its work, 30 to 7,200 seconds (600 on a block); 5 minutes if
             left out.
+        ray: Ray on every node, started after the checks of its boot; none if left out.
     """
 
     image: NodeImage | None
     metadata_users: Sequence[str]
     target_groups: Sequence[elbv2.ITargetGroup]
     drain_timeout: cdk.Duration | None
+    ray: RayNodes | None
 
 
 class NodeUserDataProps(NodeSoftwareProps, HardwareProps, total=False):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import ipv4_block_of, path_of, region_of, resolved_or_none, stack_of, zone_of
+from cdk_gpu_clusters._cdk import ipv4_block_of, path_of, region_of, report, resolved_or_none, stack_of, zone_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.compute.fleet_mounts import node_mounts
 from cdk_gpu_clusters.compute.fleet_network import FleetSubnets, select_subnets
-from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeUserDataProps
+from cdk_gpu_clusters.compute.fleet_props import FleetProps, GpuFleetProps, NodeUserDataProps
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.plan import FleetPlan, plan_fleet
@@ -30,6 +30,7 @@ from cdk_gpu_clusters.fleet.request import (
 )
 from cdk_gpu_clusters.node.kubernetes_node import NodeConfig
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.ray import RAY_UNIT, check_ray_nodes, ray_part
 from cdk_gpu_clusters.node.settings import NodeWatch
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 
@@ -164,6 +165,32 @@ def node_request(
         metadata_users=tuple(metadata_users),
         inspection_seconds=inspection_seconds,
     )
+
+
+def with_ray(scope: Construct, options: GpuFleetProps) -> GpuFleetProps:
+    """The options of a fleet; where its nodes run Ray, with the part that starts it, last, and its unit as a job.
+
+    Args:
+        scope: The fleet.
+        options: Its options.
+
+    Raises:
+        ConfigError: GPU-RAY-012, -013.
+    """
+    ray = options.get("ray")
+    if ray is None:
+        return options
+    report(
+        scope,
+        check_ray_nodes(
+            ray,
+            is_split=options.get("mig") is not None,
+            head_is_known=not cdk.Token.is_unresolved(ray.head),
+        ),
+    )
+    parts = [*options.get("user_data_parts", ()), ray_part(ray)]
+    watch = options.get("watch") or NodeWatch()
+    return {**options, "user_data_parts": parts, "watch": replace(watch, job_units=(*watch.job_units, RAY_UNIT))}
 
 
 def image_request(image: NodeImage) -> ImageRequest:

@@ -245,9 +245,9 @@ def check_gang_job(job: GangJob) -> list[Finding]:
         *check_name(job.namespace, path="namespace"),
         *check_name(job.service_account, path="service_account"),
         *([] if job.queue is None else check_name(job.queue, path="queue")),
-        *_check_nodes(job),
+        *check_nodes(job.pool, job.node_count),
         *check_gpus(job.pool),
-        *_check_fabric(job),
+        *check_fabric(job.pool, job.node_count),
         *check_layer(job.pool, job.same_layer, job.queue),
         *(
             RESTARTS.finding(cause="this cannot be", got=str(number), allowed="0 or more", path=name)
@@ -257,12 +257,14 @@ def check_gang_job(job: GangJob) -> list[Finding]:
     ]
 
 
-def _check_nodes(job: GangJob) -> Iterator[Finding]:
-    if not 1 <= job.node_count <= job.pool.node_count:
+@check
+def check_nodes(pool: NodePool, node_count: int) -> Iterator[Finding]:
+    """Find a job that is too large for the group of its nodes, or has none."""
+    if not 1 <= node_count <= pool.node_count:
         yield NODE_COUNT.finding(
-            cause=f"the group {job.pool.name} never has room for this job",
-            got=f"{job.node_count} nodes",
-            allowed=f"1 to {job.pool.node_count}",
+            cause=f"the group {pool.name} never has room for this job",
+            got=f"{node_count} nodes",
+            allowed=f"1 to {pool.node_count}",
             fix="take fewer nodes, or give the group more",
             path="node_count",
         )
@@ -290,11 +292,13 @@ def check_gpus(pool: NodePool) -> Iterator[Finding]:
         )
 
 
-def _check_fabric(job: GangJob) -> Iterator[Finding]:
-    if job.node_count >= 2 and not job.pool.efa_count:
+@check
+def check_fabric(pool: NodePool, node_count: int) -> Iterator[Finding]:
+    """Find several nodes that exchange data over TCP."""
+    if node_count >= 2 and not pool.efa_count:
         yield OVER_TCP.finding(
-            cause=f"the nodes of {job.pool.name} have no EFA: NCCL goes over TCP",
-            got=f"{job.node_count} nodes without EFA",
+            cause=f"the nodes of {pool.name} have no EFA: NCCL goes over TCP",
+            got=f"{node_count} nodes without EFA",
             fix="choose a size with EFA, or give the group its EFA interfaces",
             path="pool",
             severity=Severity.WARNING,

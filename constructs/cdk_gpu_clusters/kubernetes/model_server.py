@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
     NodeShare,
     container_security,
@@ -208,7 +208,7 @@ def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
         *check_health_path(server.health_path),
         *check_variables(server.environment, server.secrets),
         *check_container_secrets(server.environment, server.command, not_secret=server.not_secret, fix=OF_POD),
-        *(one for name, secret in server.secrets.items() for one in _check_secret(name, secret)),
+        *(one for name, key in server.secrets.items() for one in check_secret(name, key, path=f"secrets[{name}]")),
         *check_name(server.service_account, path="service_account"),
         *([] if server.image_pull_secret is None else check_name(server.image_pull_secret, path="image_pull_secret")),
         *check_counts(
@@ -220,14 +220,22 @@ def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
     ]
 
 
-def _check_secret(variable: str, secret: SecretKey) -> Iterator[Finding]:
+@check
+def check_secret(variable: str, secret: SecretKey, *, path: str) -> Iterator[Finding]:
+    """Find a secret that no Secret of Kubernetes holds.
+
+    Args:
+        variable: What gets its value.
+        secret: Secret and key.
+        path: Where it was given.
+    """
     if not _SECRET_KEY.fullmatch(secret.key) or check_name(secret.name):
         yield SECRET.finding(
             cause=f"{variable} comes from no Secret of Kubernetes",
             got=f"{secret.name!r}, key {secret.key!r}",
             allowed="the name of a Secret, and a key of letters, digits, dots, dashes and underscores",
-            fix="name a Secret of the server's namespace; the value itself never belongs here",
-            path=f"secrets[{variable}]",
+            fix="name a Secret of the pod's namespace; the value itself never belongs here",
+            path=path,
         )
 
 

@@ -5,7 +5,7 @@ Sources: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 and docs, "Topology A
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.instances import topology_labels
@@ -18,6 +18,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     check_name,
     kubernetes_object,
 )
+from cdk_gpu_clusters.kubernetes.ray_head import RayHead
 
 _API = "kueue.x-k8s.io/v1beta2"
 #: The label by which a job names its queue.
@@ -25,7 +26,11 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 #: Name of the queue of a namespace, where the user gives no other.
 DEFAULT_QUEUE = "gpu-jobs"
 _CLUSTER_QUEUE = "gpu-cluster"
+#: Flavor of nodes outside all groups, for heads of Ray.
+_OUTSIDE = "ray-heads"
 _HOST = "kubernetes.io/hostname"
+#: Topology of nodes whose place in the network is not known.
+_HOSTS = "hosts"
 _PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 _REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 
@@ -47,6 +52,7 @@ def queues(
     namespaces: Sequence[str] = (DEFAULT_NAMESPACE,),
     queue: str = DEFAULT_QUEUE,
     cluster_queue: str = _CLUSTER_QUEUE,
+    ray_heads: Sequence[RayHead] = (),
 ) -> list[KubernetesObject]:
     """One ClusterQueue with a flavor for each group of nodes, their topologies, and a LocalQueue for each namespace.
 
@@ -59,6 +65,8 @@ def queues(
         namespaces: Namespaces whose jobs may queue.
         queue: Name of the LocalQueues.
         cluster_queue: Name of the ClusterQueue.
+        ray_heads: Heads of Ray that may run at once on nodes outside all groups, such as the system nodes. They have
+            a flavor of their own, the last one: without it, Kueue has no place for such a head.
 
     Raises:
         ConfigError: GPU-K8S-001, -014.
@@ -71,18 +79,24 @@ def queues(
     """
     raise_for(
         [
-            *check_pools(pools),
+            *check_pools(pools, _reserved(ray_heads)),
             *(one for pool in pools for one in check_name(pool.name, path=f"pools[{pool.name}]")),
             *(one for name in namespaces for one in check_name(name, path="namespaces")),
             *check_name(queue, path="queue"),
             *check_name(cluster_queue, path="cluster_queue"),
         ]
     )
-    topologies = {topology_name(pool): _topology(pool) for pool in pools if not pool.scales}
+    topologies = {
+        topology_name(pool): _topology(topology_name(pool), _layers(pool)) for pool in pools if not pool.scales
+    }
+    outside = _heads_quota(ray_heads)
+    if outside:
+        topologies.setdefault(_HOSTS, _topology(_HOSTS, ()))
     return [
         *topologies.values(),
         *(_flavor(pool) for pool in pools),
-        _cluster_queue(pools, cluster_queue),
+        *([_outside_flavor()] if outside else []),
+        _cluster_queue(pools, cluster_queue, outside),
         *(_local_queue(name, queue, cluster_queue) for name in namespaces),
     ]
 
@@ -90,7 +104,7 @@ def queues(
 def topology_name(pool: NodePool) -> str:
     """Name of the Topology of a group of nodes."""
     layers = len(_layers(pool))
-    return f"aws-network-{layers}" if layers else "hosts"
+    return f"aws-network-{layers}" if layers else _HOSTS
 
 
 def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[str, str]:
@@ -146,10 +160,15 @@ def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> It
     )
 
 
-def check_pools(pools: Sequence[NodePool]) -> list[Finding]:
-    """Find groups of nodes of which no queue can be made."""
-    names = [pool.name for pool in pools]
-    wrong = [] if 1 <= len(pools) <= 64 else [f"{len(pools)} groups"]
+def check_pools(pools: Sequence[NodePool], reserved: Sequence[str] = ()) -> list[Finding]:
+    """Find groups of nodes of which no queue can be made.
+
+    Args:
+        pools: The groups.
+        reserved: Names of further flavors.
+    """
+    names = [*(pool.name for pool in pools), *reserved]
+    wrong = [] if pools and len(names) <= 64 else [f"{len(names)} groups"]
     wrong += [f"{name} twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     wrong += [f"{pool.name} with {pool.node_count} nodes" for pool in pools if pool.node_count < 1]
     return [
@@ -177,10 +196,9 @@ def _layers(pool: NodePool) -> tuple[str, ...]:
     return topology_labels(pool.instance_type) if pool.network_topology and not pool.scales else ()
 
 
-def _topology(pool: NodePool) -> KubernetesObject:
-    levels = [*_layers(pool), _HOST]
-    spec = {"levels": [{"nodeLabel": label} for label in levels]}
-    return kubernetes_object(_API, "Topology", topology_name(pool), spec, namespace=None)
+def _topology(name: str, layers: Sequence[str]) -> KubernetesObject:
+    spec = {"levels": [{"nodeLabel": label} for label in (*layers, _HOST)]}
+    return kubernetes_object(_API, "Topology", name, spec, namespace=None)
 
 
 def _flavor(pool: NodePool) -> KubernetesObject:
@@ -193,7 +211,27 @@ def _flavor(pool: NodePool) -> KubernetesObject:
     return kubernetes_object(_API, "ResourceFlavor", pool.name, spec, namespace=None)
 
 
-def _cluster_queue(pools: Sequence[NodePool], name: str) -> KubernetesObject:
+def _reserved(ray_heads: Sequence[RayHead]) -> list[str]:
+    return [_OUTSIDE] if _heads_quota(ray_heads) else []
+
+
+def _heads_quota(ray_heads: Sequence[RayHead]) -> dict[str, str]:
+    """What all heads outside of groups ask for."""
+    heads = [head for head in ray_heads if head.pool is None]
+    if not heads:
+        return {}
+    return {"cpu": str(sum(one.cpus for one in heads)), "memory": f"{sum(one.memory_gib for one in heads)}Gi"}
+
+
+def _outside_flavor() -> KubernetesObject:
+    # A flavor with a topology has a label, and queues whose flavors all have one place every pod by it. This label
+    # is on every node: heads keep off the groups by their affinity, which Kueue compares with flavors and with nodes
+    # (pkg/scheduler/flavorassigner, flavorSelector; pkg/cache/scheduler/tas_flavor_snapshot.go).
+    spec = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": _HOSTS}
+    return kubernetes_object(_API, "ResourceFlavor", _OUTSIDE, spec, namespace=None)
+
+
+def _cluster_queue(pools: Sequence[NodePool], name: str, outside: Mapping[str, str]) -> KubernetesObject:
     # Every flavor of a group of resources has all of them, in one order: those that a group lacks are 0.
     covered = list(dict.fromkeys(resource for pool in pools for resource in node_quota(pool)))
     spec = {
@@ -205,7 +243,11 @@ def _cluster_queue(pools: Sequence[NodePool], name: str) -> KubernetesObject:
             {
                 "coveredResources": covered,
                 "flavors": [
-                    {"name": pool.name, "resources": [_quota(pool, resource) for resource in covered]} for pool in pools
+                    *(
+                        {"name": pool.name, "resources": [_quota(pool, resource) for resource in covered]}
+                        for pool in pools
+                    ),
+                    *([_outside_quota(covered, outside)] if outside else []),
                 ],
             }
         ],
@@ -217,6 +259,11 @@ def _quota(pool: NodePool, resource: str) -> dict[str, Any]:
     total = node_quota(pool).get(resource, 0) * pool.node_count
     unit = {"cpu": "m", "memory": "Mi", HUGE_PAGES_RESOURCE: "Mi"}.get(resource, "")
     return {"name": resource, "nominalQuota": f"{total}{unit}" if total else "0"}
+
+
+def _outside_quota(covered: Sequence[str], outside: Mapping[str, str]) -> dict[str, Any]:
+    quotas = [{"name": resource, "nominalQuota": outside.get(resource, "0")} for resource in covered]
+    return {"name": _OUTSIDE, "resources": quotas}
 
 
 def _local_queue(namespace: str, name: str, cluster_queue: str) -> KubernetesObject:

@@ -74,6 +74,8 @@ LATE_FILES: Mapping[str, tuple[str, int]] = {
     "files/node-exporter.conf": (f"{_EXPORTERS}/node-exporter.conf", 0o644),
     "files/gpu-node-jobs.service": (f"{_UNITS}/gpu-node-jobs.service", 0o644),
     "files/gpu-job@.service": (f"{_UNITS}/gpu-job@.service", 0o644),
+    "scripts/ray-node.sh": (f"{_PROGRAMS}/ray-node", 0o755),
+    "files/gpu-ray.service": (f"{_UNITS}/gpu-ray.service", 0o644),
     "files/gpu-job-user.conf": ("/etc/sysusers.d/gpu-job.conf", 0o644),
     "scripts/prolog.sh": (f"{PROLOG_FOLDER}/90-gpu-cluster", 0o755),
     "scripts/epilog.sh": (f"{EPILOG_FOLDER}/90-gpu-cluster", 0o755),

@@ -116,6 +116,7 @@ def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease
         tuple(pools),
         kubernetes_version=kubernetes_version(spec),
         trainer=software.trainer,
+        ray=software.ray,
         mirror=mirror_of(spec),
         region=spec.region,
     )

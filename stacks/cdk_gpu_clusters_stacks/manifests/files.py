@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture
+from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow, profile_label, profiles_of
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment, server_places
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
@@ -14,6 +15,8 @@ from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, yaml_text
 from cdk_gpu_clusters.kubernetes.queues import queues
+from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_job
+from cdk_gpu_clusters.kubernetes.ray_head import RayHead
 from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.kubernetes.volumes import shared_volume
@@ -27,6 +30,7 @@ from cdk_gpu_clusters_stacks.manifests.cluster import (
     values_files,
     volumes,
 )
+from cdk_gpu_clusters_stacks.spec.eks import SoftwareSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
@@ -64,8 +68,10 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
     Raises:
         ConfigError: Faults of queues, volumes and model servers.
     """
+    # One head at a time for each training fleet that Ray runs on.
+    heads = [RayHead() for name in spec.training.fleets if spec.eks.software.ray and _takes_ray(pools[name])]
     parts = {
-        "cluster/queues": Manifest(objects=queues(list(pools.values()))),
+        "cluster/queues": Manifest(objects=queues(list(pools.values()), ray_heads=heads)),
         "cluster/node-health": Manifest(objects=node_health_rights()),
     }
     mounted = {one.name: one for pool in pools.values() for one in pool.mounts.values()}
@@ -79,11 +85,10 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
 
 def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:
     """Jobs that people start, by a path without its ending."""
-    trainer = spec.eks.software.trainer
-    pytorch = SoftwareSource(mirror=mirror_of(spec)).reference("pytorch")
+    source = SoftwareSource(mirror=mirror_of(spec))
     by_fleet = {
         **{
-            name: training_jobs(name, fleet, pools[name], image=pytorch, trainer=trainer)
+            name: training_jobs(name, fleet, pools[name], source=source, software=spec.eks.software)
             for name, fleet in spec.training.fleets.items()
         },
         **{name: inference_jobs(name, serving, pools[name]) for name, serving in spec.inference.fleets.items()},
@@ -99,6 +104,16 @@ _SCRIPT = (
     "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); one = torch.ones(1, device='cuda'); dist.all_reduce(one); "
     "print(f'{int(one)} processes, this is {dist.get_rank()}'); dist.destroy_process_group()"
 )
+#: A whole program of Ray: a task on each GPU of the cluster.
+RAY_SCRIPT = (
+    "import ray; ray.init(); gpus = int(ray.cluster_resources()['GPU']); "
+    "task = ray.remote(num_gpus=1)(lambda: (ray.util.get_node_ip_address(), *ray.get_gpu_ids())); "
+    "found = set(ray.get([task.remote() for _ in range(gpus)])); print(f'{gpus} GPUs, tasks on {sorted(found)}')"
+)
+_CHANGE_RAY = (
+    "CHANGE the image and the program to yours: unchanged, a task runs for each GPU. This image has no PyTorch and no "
+    "library of EFA."
+)
 _NAME_OF_SLICE = "import torch; print(torch.cuda.get_device_name())"
 _CHANGE = "CHANGE the image and the script to yours: unchanged, all processes add up their numbers once."
 _OF_X86 = "CHANGE the image: this one is of x86_64, and the nodes are arm64."
@@ -110,6 +125,8 @@ _ARGO = (
 )
 #: What of a name controllers leave room for behind it: pods of a JobSet, and of a Job for each profile of MIG.
 _LONGEST_JOB, _LONGEST_FAN_OUT = 46, 34
+#: So that the clusters of a RayJob keep to 53 (ray-project/kuberay v1.7.0, MaxRayJobNameLength).
+_LONGEST_RAY_JOB = 47
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +147,19 @@ class Manifest:
         return yaml_text(self.objects, comments=self.comments)
 
 
-def training_jobs(name: str, fleet: FleetSpec, pool: NodePool, *, image: str, trainer: bool) -> dict[str, Manifest]:
+def training_jobs(
+    name: str, fleet: FleetSpec, pool: NodePool, *, source: SoftwareSource, software: SoftwareSpec
+) -> dict[str, Manifest]:
     """Jobs for the nodes of a training fleet, by their name."""
+    image = source.reference("pytorch")
     if pool.mig is not None:
         return _fan_out(name, pool, image, ["python", "-c", _NAME_OF_SLICE])
     if not _has_gpus(pool):
         return {}
     jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False)}
-    if trainer:
+    if software.ray:
+        jobs["ray-job"] = _ray_job(name, fleet, pool, source.reference("ray"))
+    if software.trainer:
         jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True)
     if pool.node_count > 1:
         objects = nccl_test(pool, name=_short(f"{name}-nccl-test", _LONGEST_JOB), node_count=2, image=image)
@@ -157,6 +179,17 @@ def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, traine
         trainer=trainer,
     )
     return _image_findings(objects, pool, _CHANGE)
+
+
+def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str) -> Manifest:
+    objects = gpu_ray_job(
+        _short(f"{name}-ray", _LONGEST_RAY_JOB),
+        pool,
+        RayPods(image=image, ray_version=image_of("ray").tag.partition("-")[0], environment=fleet.environment),
+        node_count=pool.node_count,
+        command=["python", "-c", RAY_SCRIPT],
+    )
+    return _image_findings(objects, pool, _CHANGE_RAY)
 
 
 def _image_findings(objects: list[KubernetesObject], pool: NodePool, *told: str) -> Manifest:
@@ -260,3 +293,7 @@ def _short(name: str, longest: int) -> str:
 def _has_gpus(pool: NodePool) -> bool:
     accelerator = pool.instance_type.accelerator
     return accelerator is not None and accelerator.kind is AcceleratorKind.GPU
+
+
+def _takes_ray(pool: NodePool) -> bool:
+    return pool.mig is None and _has_gpus(pool)

@@ -93,6 +93,10 @@ class SoftwareSpec(SpecModel):
     trainer: Annotated[bool, changes_with("software")] = Field(
         default=False, description="Whether Kubeflow Trainer is part of it."
     )
+    ray: Annotated[bool, changes_with("software")] = Field(
+        default=False,
+        description="Whether KubeRay's operator is part of it, with a place in the queue for the heads of Ray.",
+    )
     mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,
         description="Registry, with a path if any, that holds copies of all charts and images, for networks without "

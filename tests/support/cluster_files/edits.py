@@ -248,6 +248,11 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "apply: true, trainer: false",
         "apply: true, trainer: true",
     ),
+    "EKS: software with Ray": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        "apply: true, trainer: false",
+        "apply: true, trainer: false, ray: true",
+    ),
     "EKS: kubectl for its nodes": (
         _on(_EXISTING_EKS + _KUBECTL, TRAINING),
         "my-tools/kubectl",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def ids(error: pytest.ExceptionInfo[ConfigError]) -> list[str]:
 
 
 def test_devices_come_first_and_kueue_last() -> None:
-    names = [one.name for one in cluster_software(pools(), trainer=True, argo_workflows=True)]
+    names = [one.name for one in cluster_software(pools(), trainer=True, argo_workflows=True, ray=True)]
     assert names == [
         "nvidia-device-plugin",
         "aws-efa-k8s-device-plugin",
@@ -40,6 +41,7 @@ def test_devices_come_first_and_kueue_last() -> None:
         "lws",
         "kubeflow-trainer",
         "argo-workflows",
+        "kuberay-operator",
         "kueue",
     ]
 
@@ -61,13 +63,13 @@ def test_neuron_nodes_get_efa_and_nothing_of_nvidia() -> None:
 
 
 def test_versions_and_commits_are_those_of_the_catalogue() -> None:
-    for one in cluster_software(pools(), trainer=True, argo_workflows=True):
+    for one in cluster_software(pools(), trainer=True, argo_workflows=True, ray=True):
         row = kubernetes.chart(one.chart)
         assert (one.version, one.repository) == (row.version, row.repository)
 
 
 def test_every_release_names_each_of_its_images_with_tag_and_known_digest() -> None:
-    for one in cluster_software(pools(), trainer=True, argo_workflows=True):
+    for one in cluster_software(pools(), trainer=True, argo_workflows=True, ray=True):
         assert one.images == tuple(kubernetes.image(name).reference for name in kubernetes.chart(one.chart).images)
 
 
@@ -115,7 +117,7 @@ def test_both_faults_of_a_mirror_are_told_at_once() -> None:
 @pytest.mark.parametrize("efa", EfaSoftware)
 def test_a_closed_network_needs_no_other_host(efa: EfaSoftware) -> None:
     host = MIRROR.images.partition("/")[0]
-    for one in cluster_software(pools(), trainer=True, argo_workflows=True, efa=efa, mirror=MIRROR):
+    for one in cluster_software(pools(), trainer=True, argo_workflows=True, ray=True, efa=efa, mirror=MIRROR):
         assert one.repository == f"{MIRROR.charts}/{one.chart}"
         assert all(image.startswith(f"{MIRROR.images}/") for image in one.images)
         # Trainer's chart takes registry and path apart.
@@ -131,7 +133,7 @@ def test_every_chart_and_image_is_copied_to_where_it_is_looked_for() -> None:
     lines = mirror_commands(MIRROR)
     copied = {line.split()[-1] for line in lines if line.startswith("crane copy ")}
     assert copied == {f"{MIRROR.repository_of(one)}:{one.tag}" for one in kubernetes.images()}
-    for release in cluster_software(pools(), trainer=True, argo_workflows=True, mirror=MIRROR):
+    for release in cluster_software(pools(), trainer=True, argo_workflows=True, ray=True, mirror=MIRROR):
         assert {image.partition("@")[0] for image in release.images} <= copied
         assert f"helm push {release.chart}-{release.version}.tgz {MIRROR.charts}" in lines
 
@@ -194,7 +196,7 @@ def test_trainer_brings_no_jobset_of_its_own_and_no_runtimes() -> None:
 
 
 def test_argo_downloads_nothing_when_it_is_installed() -> None:
-    assert release("argo-workflows", argo_workflows=True).values["crds"] == {"full": False}
+    assert release("argo-workflows", argo_workflows=True, ray=True).values["crds"] == {"full": False}
 
 
 @pytest.mark.parametrize("trainer", [True, False])
@@ -211,3 +213,12 @@ def test_the_gpu_operator_does_nothing_that_is_done_here() -> None:
         part: {"enabled": False}
         for part in ["driver", "toolkit", "migManager", "devicePlugin", "gfd", "nfd", "dcgmExporter"]
     }
+
+
+def test_kueue_manages_the_kinds_of_ray_where_the_operator_is() -> None:
+    def frameworks(**options: bool) -> set[str]:
+        text = release("kueue", **options).values["managerConfig"]["controllerManagerConfigYaml"]
+        return set(json.loads(text)["integrations"]["frameworks"])
+
+    assert frameworks(ray=True) - frameworks() == {"ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice"}
+    assert not any(one.chart == "kuberay-operator" for one in cluster_software(pools()))

@@ -121,6 +121,12 @@ OTHERS = [
     _object("slinky.slurm.net/v1beta1", "LoginSet", {"controllerRef": {"name": "slurm"}, "sssdConfRef": _SECRET}),
     _object("slinky.slurm.net/v1beta1", "NodeSet", {"controllerRef": {"name": "slurm"}, "replicas": 2}),
 ]
+_RAY_CLUSTER = {"headGroupSpec": {"template": {"spec": _POD}}}
+OTHERS += [
+    _object("ray.io/v1", "RayCluster", _RAY_CLUSTER),
+    _object("ray.io/v1", "RayJob", {"entrypoint": "python tune.py", "rayClusterSpec": _RAY_CLUSTER}),
+    _object("ray.io/v1", "RayService", {"serveConfigV2": "", "rayClusterConfig": _RAY_CLUSTER}),
+]
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
 
@@ -140,7 +146,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 22
+    assert check_objects(RIGHT, version) == len(RIGHT) == 25
 
 
 def test_every_custom_kind_has_an_object_here() -> None:

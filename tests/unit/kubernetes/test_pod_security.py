@@ -14,6 +14,7 @@ from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.namespaces import job_namespace
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
+from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_cluster
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from kubernetes_pools import MIXED, Objects, slices, trainers
 
@@ -61,6 +62,7 @@ WORKLOADS: dict[str, Objects] = {
     "fan-out": mig_fan_out("upscale", slices(MIXED), image="upscaler:v1", command=["up"]),
     "workflow": mig_workflow("upscale", slices(MIXED), image="upscaler:v1", command=["up"]),
     "server": model_deployment("chat", slices(), SERVER),
+    "ray": gpu_ray_cluster("tune", trainers(), RayPods(image="tune:v3", ray_version="2.58.0"), node_count=2),
     "model over two nodes": multi_node_model("large", trainers(), SERVER, nodes_per_server=2),
 }
 

@@ -47,5 +47,6 @@ def test_the_page_shows_a_manifest_of_each_function(written: list[dict[str, Any]
         "Deployment",
         "LeaderWorkerSet",
         "PersistentVolume",
+        "RayJob",
     }
     assert shown <= {one["kind"] for one in written}

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -64,6 +65,20 @@ def test_a_trainer_adds_its_job_and_its_chart(tmp_path: Path) -> None:
     assert any(path.endswith("kubeflow-trainer.values.yaml") for path in files)
     kinds = [one["kind"] for one in objects_of({p: t for p, t in files.items() if p.endswith("train-job.yaml")})]
     assert set(kinds) == {"TrainingRuntime", "TrainJob"}
+    assert check_objects(objects_of(files), kubernetes_versions()[-1].version) > 0
+
+
+def test_ray_adds_its_chart_its_job_and_a_place_for_its_heads(tmp_path: Path) -> None:
+    files = files_of("two-fleets", tmp_path, "\neks: { software: { ray: true } }\n")
+
+    assert any(path.endswith("kuberay-operator.values.yaml") for path in files)
+    jobs: list[Any] = objects_of({path: text for path, text in files.items() if path.endswith("ray-job.yaml")})
+    names = [one["metadata"]["name"] for one in jobs if one["kind"] == "RayJob"]
+    assert len(set(names)) == len(names) > 0
+    queue: Any
+    (queue,) = [one for one in objects_of(files) if one["kind"] == "ClusterQueue"]
+    flavor = queue["spec"]["resourceGroups"][0]["flavors"][-1]
+    assert (flavor["name"], flavor["resources"][0]) == ("ray-heads", {"name": "cpu", "nominalQuota": str(len(names))})
     assert check_objects(objects_of(files), kubernetes_versions()[-1].version) > 0
 
 

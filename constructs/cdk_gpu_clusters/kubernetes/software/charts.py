@@ -14,6 +14,8 @@ from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, SoftwareS
 from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, device_plugin_config
 from cdk_gpu_clusters.rules.mig import MigStrategy
 
+#: Namespace of KubeRay's operator, which connects to the heads of Ray.
+KUBERAY_NAMESPACE = "kuberay-system"
 #: What GPU nodes are selected by.
 GPU_NODES = {ACCELERATOR_LABEL: AcceleratorKind.GPU.value}
 
@@ -244,12 +246,13 @@ def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
 # system` and its own namespace alone.
 
 
-def kueue(source: SoftwareSource, *, trainer: bool = False) -> ChartRelease:
+def kueue(source: SoftwareSource, *, trainer: bool = False, ray: bool = False) -> ChartRelease:
     """The chart, for Jobs, JobSets and LeaderWorkerSets.
 
     Args:
         source: From where charts and images come.
         trainer: Whether it also manages TrainJobs of Kubeflow Trainer.
+        ray: Whether it also manages RayClusters, RayJobs and RayServices of KubeRay.
     """
     image = {**source.repository_and_tag("kueue"), "pullPolicy": "IfNotPresent"}
     values = {
@@ -271,15 +274,17 @@ def kueue(source: SoftwareSource, *, trainer: bool = False) -> ChartRelease:
             ],
         },
         # Every JSON document is a YAML document.
-        "managerConfig": {"controllerManagerConfigYaml": json.dumps(_configuration(trainer), indent=2)},
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(_configuration(trainer, ray), indent=2)},
     }
     return source.release("kueue", "kueue-system", values)
 
 
-def _configuration(trainer: bool) -> dict[str, Any]:
+def _configuration(trainer: bool, ray: bool) -> dict[str, Any]:
     # Not pod, deployment and statefulset: the chart's webhooks for them would stop every pod of the cluster while Kueue
     # is away (failurePolicy Fail in templates/webhook/manifests.yaml). LeaderWorkerSets do without since Kueue 0.15.
     frameworks = ["batch/job", "jobset.x-k8s.io/jobset", "leaderworkerset.x-k8s.io/leaderworkerset"]
+    frameworks += ["trainer.kubeflow.org/trainjob"] if trainer else []
+    frameworks += ["ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice"] if ray else []
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -288,7 +293,7 @@ def _configuration(trainer: bool) -> dict[str, Any]:
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "clientConnection": {"qps": 300, "burst": 500},
-        "integrations": {"frameworks": [*frameworks, "trainer.kubeflow.org/trainjob"] if trainer else frameworks},
+        "integrations": {"frameworks": frameworks},
     }
 
 
@@ -341,3 +346,13 @@ def argo_workflows(source: SoftwareSource) -> ChartRelease:
         "server": {"enabled": False},
     }
     return source.release("argo-workflows", "argo", values)
+
+
+def kuberay(source: SoftwareSource) -> ChartRelease:
+    """The chart of KubeRay's operator, which runs Ray clusters, jobs and services (`kubernetes.ray`).
+
+    Its CRDs lie in the chart: Helm installs them once, and does not update them (helm.sh, "Custom Resource
+    Definitions").
+    """
+    values = {"image": source.repository_and_tag("kuberay-operator")}
+    return source.release("kuberay-operator", KUBERAY_NAMESPACE, values)

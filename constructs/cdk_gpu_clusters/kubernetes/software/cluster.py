@@ -14,6 +14,7 @@ from cdk_gpu_clusters.kubernetes.software.charts import (
     efa_pools,
     efa_software,
     jobset,
+    kuberay,
     kueue,
     leader_worker_set,
 )
@@ -29,6 +30,7 @@ def cluster_software(
     efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
     trainer: bool = False,
     argo_workflows: bool = False,
+    ray: bool = False,
     service_monitor: bool = False,
     mirror: ImageMirror | None = None,
     region: str | None = None,
@@ -41,6 +43,7 @@ def cluster_software(
         efa: How pods get EFA interfaces. The manifests of this library ask for the resource of the device plugin.
         trainer: Whether to install Kubeflow Trainer.
         argo_workflows: Whether to install Argo Workflows.
+        ray: Whether to install KubeRay's operator, and to queue its kinds.
         service_monitor: Whether the DCGM exporter gets a ServiceMonitor, a kind of the Prometheus Operator.
         mirror: Registries of a closed network, which hold copies of every chart and image.
         region: Region whose EKS registry serves AWS's images; the one that AWS's charts name if left out.
@@ -67,8 +70,9 @@ def cluster_software(
         leader_worker_set(source),
         kubeflow_trainer(source) if trainer else None,
         argo(source) if argo_workflows else None,
+        kuberay(source) if ray else None,
         # Last: while its webhook is not served, no Job can be made in most namespaces.
-        kueue(source, trainer=trainer),
+        kueue(source, trainer=trainer, ray=ray),
     ]
     return tuple(release for release in releases if release is not None)
 
