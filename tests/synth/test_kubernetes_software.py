@@ -14,7 +14,7 @@ from aws_cdk.assertions import Annotations, Match
 
 from cdk_gpu_clusters import ConfigError, EksGpuCluster, KubernetesSoftware
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
-from cdk_gpu_clusters.kubernetes.software import ChartRelease, cluster_software
+from cdk_gpu_clusters.kubernetes.software import ChartRelease, cluster_software, slurm_software
 from stack_fixtures import Resources, Site, of_type, only
 
 CHART, MANIFEST = "Custom::AWSCDK-EKS-HelmChart", "Custom::AWSCDK-EKS-KubernetesResource"
@@ -96,14 +96,20 @@ def test_each_step_waits_for_the_one_before_and_the_first_for_nodes_and_rights(s
 
 
 def test_a_deployment_waits_for_what_runs_on_system_nodes_only(site: Site) -> None:
-    on_new_cluster(site, releases=cluster_software([POOL]))
-    waits = {name: "Wait" in one["Properties"] for name, one in charts(site.resources()).items()}
+    slurm = slurm_software([POOL])
+    on_new_cluster(site, releases=[*cluster_software([POOL]), *slurm])
+    made = charts(site.resources())
+    assert {one.name: json.loads(made[one.name]["Properties"]["Values"]) for one in slurm} == {
+        one.name: one.values for one in slurm
+    }
+    waits = {name: "Wait" in one["Properties"] for name, one in made.items()}
     assert {name for name, wait in waits.items() if not wait} == {
         "nvidia-device-plugin",
         "aws-efa-k8s-device-plugin",
         "dcgm-exporter",
+        "slurm",
     }
-    assert {"kueue", "jobset", "lws"} <= {name for name, wait in waits.items() if wait}
+    assert {"kueue", "jobset", "lws", "slurm-operator"} <= {name for name, wait in waits.items() if wait}
 
 
 def test_helm_ends_before_the_function_that_runs_it(site: Site) -> None:
