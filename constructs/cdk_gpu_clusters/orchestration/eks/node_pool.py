@@ -27,6 +27,7 @@ from cdk_gpu_clusters.fleet.karpenter import (
     is_static,
     karpenter_name,
 )
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.orchestration.eks.karpenter import Karpenter
@@ -133,7 +134,7 @@ class EksGpuNodePool(EksNodes):
         self.cfn_instance_profile: iam.CfnInstanceProfile = iam.CfnInstanceProfile(
             self, "InstanceProfile", roles=[self.role.role_name]
         )
-        self.node_pool = replace(group.pool, scales=not is_static(plan))
+        self.node_pool: NodePool = replace(group.pool, scales=not is_static(plan))
         self._name = karpenter_name(group)
         volume = options.get("root_volume") or RootVolume()
         if volume.encryption_key is not None:
