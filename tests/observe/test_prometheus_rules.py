@@ -108,9 +108,9 @@ def test_an_alert_is_raised_and_clears(promtool: str, tmp_path: Path, day: str) 
     assert "SUCCESS" in run(promtool, "test", "rules", str(file))
 
 
-@pytest.mark.parametrize(("minute", "idle", "allocated_idle"), [(3, 0, 0), (29, 0, 0), (31, 2, 1), (70, 0, 0)])
+@pytest.mark.parametrize(("minute", "idle", "allocated_idle"), [(3, 0, 0), (29, 0, 0), (31, 2, 2), (70, 0, 0), (96, 0, 1)])
 def test_gpus_are_counted(promtool: str, tmp_path: Path, minute: int, idle: int, allocated_idle: int) -> None:
-    """Of two nodes with two GPUs one works; of three devices of pods one is never used, and one is free."""
+    """Of two nodes with two GPUs one works. One device of a pod is not used, one comes late, one ends, and one is free."""
     used, active = "gpu_cluster_gpu_memory_used_bytes", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
     series = {
         **{f'{used}{{{node},gpu="{gpu}"}}': "1x100" for node in (NODE, OTHER) for gpu in "01"},
@@ -119,12 +119,13 @@ def test_gpus_are_counted(promtool: str, tmp_path: Path, minute: int, idle: int,
         f'{active}{{cluster="lab",gpu="0",exported_pod="train"}}': "0.9x100",
         f'{active}{{cluster="lab",gpu="1",exported_pod="forgotten"}}': "0x60 0.06x40",
         f'{active}{{cluster="lab",gpu="2",exported_pod="late"}}': "_x60 0x40",
+        f'{active}{{cluster="lab",gpu="3",exported_pod="ended"}}': "0x59 stale",
         f'{active}{{cluster="lab",gpu="3"}}': "0x100",
     }
     expected = {
         "fleet:gpus:count": ('fleet="app/Trainers"', 4),
         "fleet:idle_gpus:count": ('fleet="app/Trainers"', idle),
-        "cluster:allocated_gpus:count": ('cluster="lab"', 3 if minute > 60 else 2),
+        "cluster:allocated_gpus:count": ('cluster="lab"', 3),
         "cluster:allocated_idle_gpus:count": ('cluster="lab"', allocated_idle),
     }
     case = {

@@ -97,8 +97,8 @@ def _gpus(idle_minutes: int | None) -> dict[str, str]:
         recorded["fleet:idle_gpus:count"] = f"count by (fleet) ({of_idle_nodes}) or 0 * count by (fleet) ({gpus})"
     recorded["cluster:allocated_gpus:count"] = f"count by (cluster) ({held})"
     if idle_minutes is not None:
-        # One that a pod has for less than this time may be about to start.
-        unused = f"max_over_time({held}[{idle_minutes}m]) < {_IDLE_SHARE} and {held} offset {idle_minutes}m"
+        # One that a pod has for less than this time may be about to start; one of a pod that ended is not allocated.
+        unused = f"max_over_time({held}[{idle_minutes}m]) < {_IDLE_SHARE} and {held} offset {idle_minutes}m and {held}"
         recorded["cluster:allocated_idle_gpus:count"] = (
             f"count by (cluster) ({unused}) or 0 * count by (cluster) ({held})"
         )

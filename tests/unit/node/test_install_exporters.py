@@ -52,7 +52,9 @@ class Machine:
         # A package manager installs what is offered, and the unit of the exporter comes with its package.
         installs = (
             'for one in "$@"; do\n  [[ $one == [-iu]* ]] && continue\n'
-            f'  grep -qxF -- "$one" {fake}/offered || {{ echo "Unable to locate $one"; exit 100; }}\n'
+            # dnf takes globs.
+            f'  found=; while read -r offer; do [[ $offer != $one ]] || found=yes; done <{fake}/offered\n'
+            '  [[ $found ]] || { echo "Unable to locate $one"; exit 100; }\n'
             f"  case $one in *-exporter*) name=${{one%%[=]*}}; name=${{name/datacenter-gpu-manager-exporter*/nvidia-dcgm-exporter}}; name=${{name/golang-github-prometheus-/}}; "
             f'echo "$name" >>{fake}/units ;; esac\ndone\n'
         )
@@ -111,12 +113,17 @@ def machine(node: Any) -> Machine:
 
 def test_the_exporter_is_the_one_that_nvidia_pairs_with_the_dcgm_of_the_image(machine: Machine) -> None:
     machine.has("packages", "datacenter-gpu-manager-4-core 4.5.2-1")
-    machine.has("offered", "datacenter-gpu-manager-4-proprietary-4.5.2-1", "datacenter-gpu-manager-exporter-4.8.1")
+    machine.has(
+        "offered",
+        "datacenter-gpu-manager-4-proprietary-4.5.2-1",
+        "datacenter-gpu-manager-exporter-4.8.1-1",
+        "datacenter-gpu-manager-exporter-4.8.11-1",
+    )
     assert machine.runs(DCGM) == ("ok", "dcgm at port 9400")
     (packages,) = machine.installed
     assert packages.split()[1:] == [
         "datacenter-gpu-manager-4-proprietary-4.5.2-1",
-        "datacenter-gpu-manager-exporter-4.8.1",
+        "datacenter-gpu-manager-exporter-4.8.1[-.]*",
     ]
     assert "DynamicUser=yes" in machine.drop_in("nvidia-dcgm-exporter")
     assert "Wants=nvidia-dcgm-exporter.service" in machine.drop_in("nvidia-dcgm")
@@ -128,9 +135,10 @@ def test_an_image_without_dcgm_gets_the_newest_pair_with_the_epochs_of_apt(machi
     wanted = [
         f"datacenter-gpu-manager-4-core=1:{dcgm}-1",
         f"datacenter-gpu-manager-4-proprietary=1:{dcgm}-1",
-        f"datacenter-gpu-manager-exporter={exporter}-1",
+        f"datacenter-gpu-manager-exporter={exporter}.3955-1",
     ]
-    machine.has("offered", "datacenter-gpu-manager-4-core=1:4.7.0-1", *wanted)
+    others = ["datacenter-gpu-manager-4-core=1:4.7.0-1", f"datacenter-gpu-manager-exporter={exporter}0-1"]
+    machine.has("offered", *others, *wanted)
     assert machine.runs(DCGM, NOBLE) == ("ok", "dcgm at port 9400")
     assert machine.installed == [f"--no-install-recommends {' '.join(wanted)}"]
 
@@ -138,9 +146,9 @@ def test_an_image_without_dcgm_gets_the_newest_pair_with_the_epochs_of_apt(machi
 def test_a_dcgm_without_a_known_pair_is_recorded(machine: Machine) -> None:
     newest = list(DCGM_EXPORTERS.values())[-1]
     machine.has("packages", "datacenter-gpu-manager-4-core 4.7.0-1", "datacenter-gpu-manager-4-proprietary 4.7.0-1")
-    machine.has("offered", f"datacenter-gpu-manager-exporter-{newest}")
+    machine.has("offered", f"datacenter-gpu-manager-exporter-{newest}-1")
     assert machine.runs(DCGM)[0] == "ok"
-    assert machine.installed == [f"--setopt=install_weak_deps=False datacenter-gpu-manager-exporter-{newest}"]
+    assert machine.installed == [f"--setopt=install_weak_deps=False datacenter-gpu-manager-exporter-{newest}[-.]*"]
     assert '"state":"unpaired"' in machine.output
     assert "4.7.0" in machine.output
 

@@ -30,15 +30,17 @@ installed() {
   printf '%s' "${found#*:}"
 }
 
-# named PACKAGE VERSION: the version, with or without its last part, as the package manager takes it. apt needs the epoch.
+# named PACKAGE VERSION: the version, with or without its last parts, as the package manager takes it. apt needs the epoch.
+# Packages of the exporter have a number of their build from 4.8.3 on: 4.8.4.3955-1.
 named() {
   local full
   if [[ $(system) != ubuntu* ]]; then
-    printf '%s-%s' "$1" "$2"
+    if [[ $2 == *-* ]]; then printf '%s-%s' "$1" "$2"; else printf '%s-%s[-.]*' "$1" "$2"; fi
     return
   fi
   full=$(apt-cache madison "$1" | awk -v wanted="$2" \
-    '{ plain = $3; sub(/^[0-9]+:/, "", plain); if (plain == wanted || index(plain, wanted "-") == 1) { print $3; exit } }')
+    '{ plain = $3; sub(/^[0-9]+:/, "", plain); next_one = substr(plain, length(wanted) + 1, 1)
+       if (index(plain, wanted) == 1 && next_one ~ /^[-.]?$/) { print $3; exit } }')
   printf '%s=%s' "$1" "${full:-$2}"
 }
 
