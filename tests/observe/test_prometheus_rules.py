@@ -108,7 +108,9 @@ def test_an_alert_is_raised_and_clears(promtool: str, tmp_path: Path, day: str) 
     assert "SUCCESS" in run(promtool, "test", "rules", str(file))
 
 
-@pytest.mark.parametrize(("minute", "idle", "allocated_idle"), [(3, 0, 0), (29, 0, 0), (31, 2, 2), (70, 0, 0), (96, 0, 1)])
+@pytest.mark.parametrize(
+    ("minute", "idle", "allocated_idle"), [(3, 0, 0), (29, 0, 0), (31, 2, 2), (70, 0, 0), (96, 0, 1)]
+)
 def test_gpus_are_counted(promtool: str, tmp_path: Path, minute: int, idle: int, allocated_idle: int) -> None:
     """Of two nodes with two GPUs one works. One device of a pod is not used, one comes late, one ends, and one is free."""
     used, active = "gpu_cluster_gpu_memory_used_bytes", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"

@@ -91,7 +91,7 @@ def pools() -> tuple[NodePool, ...]:
 
 #: A Slurm cluster with all that the chart can have. The ids are those of the slices of an A100.
 SLURM = SlurmCluster(
-    accounting=SlurmDatabase(host="slurm.abcdefghijkl.us-east-1.rds.amazonaws.com", secret="slurm-database"),
+    accounting=SlurmDatabase(host="slurm.abcdefghijkl.us-east-1.rds.amazonaws.com", secret_name="slurm-database"),
     gpu_instance_ids={"slices": [list(range(7, 14))] * 8},
     root_authorized_keys="ssh-ed25519 AAAA alice",
     settings={"SchedulerParameters": "bf_continue"},

@@ -2,8 +2,8 @@
 
 Sources: tags `<dcgm>-<exporter>` of NVIDIA/dcgm-exporter to d5e5f51 (2026-05-12), the last of each DCGM; DCGM
 documentation, "DCGM Exporter Release Notes" (4.6.0-4.8.3); release 4.8.4 of the repository (DCGM 4.6.1); read
-2026-11-27. 4.9.0, for DCGM 4.7, renames metrics that the dashboards show, and is not here. The documentation, "Install DCGM Exporter", requires that an exporter runs with the DCGM that it is paired
-with.
+2026-11-27. The documentation, "Install DCGM Exporter", requires that an exporter runs with the DCGM that it is paired
+with. 4.9.0, for DCGM 4.7, renames metrics that the dashboards show, and is not here.
 """
 
 from __future__ import annotations

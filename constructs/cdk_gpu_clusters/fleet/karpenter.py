@@ -100,10 +100,13 @@ def karpenter_name(group: NodeGroupPlan) -> str:
 def is_static(fleet: FleetPlan) -> bool:
     """Whether Karpenter keeps a number of nodes (its feature gate StaticCapacity); otherwise pods ask for them.
 
+    Reserved capacity has a beginning, and may have an end. A static pool whose capacity is not there halts
+    provisioning in the entire cluster (kubernetes-sigs/karpenter issues 3176 and 3198), so pods ask for these nodes.
+
     Args:
         fleet: The plan of the fleet.
     """
-    return fleet.keeps_size
+    return fleet.keeps_size and not fleet.terms.kind.is_reserved
 
 
 def check_karpenter(fleet: FleetPlan, group: NodeGroupPlan) -> list[Finding]:
@@ -207,7 +210,7 @@ def gpu_node_class(fleet: FleetPlan, group: NodeGroupPlan, parts: NodeClassParts
 def gpu_node_pool(fleet: FleetPlan, group: NodeGroupPlan) -> KubernetesObject:
     """The NodePool of a fleet: how many nodes it has, how they are bought, and when they go.
 
-    * A fleet of a fixed size has static replicas, which need the feature gate StaticCapacity (alpha).
+    * A fleet of a fixed size on demand has static replicas, which need the feature gate StaticCapacity (alpha).
     * Another one has nodes while pods ask for them, up to its maximum. A node that was empty for ten minutes goes.
     * Nodes with pods stay: none expires, none is consolidated, and without rolling updates none is replaced.
     * There is no startup taint: a node joins after its boot checks, as in a managed node group.
@@ -229,7 +232,7 @@ def gpu_node_pool(fleet: FleetPlan, group: NodeGroupPlan) -> KubernetesObject:
         ... )
         >>> made = gpu_node_pool(fleet, plan_node_group(fleet, NodeGroupRequest(name="dev")))
         >>> made["spec"]["limits"], made["spec"]["disruption"]["consolidationPolicy"]
-        ({'nodes': '4'}, 'WhenEmpty')
+        ({'nodes': '4', 'cpu': '128'}, 'WhenEmpty')
     """
     raise_for(check_karpenter(fleet, group))
     name, rolls = karpenter_name(group), group.request.rolls
@@ -250,9 +253,14 @@ def gpu_node_pool(fleet: FleetPlan, group: NodeGroupPlan) -> KubernetesObject:
             "consolidateAfter": f"{EMPTY_MINUTES}m",
             "budgets": _budgets(group.request.max_unavailable if rolls else 0),
         },
-        "limits": {"nodes": str(fleet.maximum + surge)},
+        "limits": {"nodes": str(fleet.maximum + surge), **({} if is_static(fleet) else _most_cpus(fleet))},
     }
     return kubernetes_object(f"{NODE_POOL_GROUP}/{_VERSION}", "NodePool", name, spec, namespace=None)
+
+
+def _most_cpus(fleet: FleetPlan) -> dict[str, str]:
+    """CPUs of the most nodes: within one pass Karpenter counts these alone (kubernetes-sigs/karpenter issue 2915)."""
+    return {"cpu": str(fleet.instance_type.vcpus * fleet.maximum)}
 
 
 def gpu_node_overlay(fleet: FleetPlan, group: NodeGroupPlan) -> KubernetesObject | None:

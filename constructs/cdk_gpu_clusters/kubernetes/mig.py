@@ -18,7 +18,7 @@ from cdk_gpu_clusters.kubernetes.gpu_pod import (
 )
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
-from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
+from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE, anywhere_annotation
 from cdk_gpu_clusters.kubernetes.volumes import claimed, volume_mount
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigPlan, MigStrategy
 from cdk_gpu_clusters.rules.model_servers import check_command, check_container_image, check_variables
@@ -146,6 +146,7 @@ def mig_fan_out(
     profiles = profiles_of(plan)
     names = {one.name: name if len(profiles) == 1 else f"{name}-{profile_label(one)}" for one in profiles}
     index = {"name": _NUMBER, "valueFrom": {"fieldRef": {"fieldPath": COMPLETION_INDEX}}}
+    anywhere = anywhere_annotation(pool, queue)
     return [
         {
             "apiVersion": "batch/v1",
@@ -158,7 +159,10 @@ def mig_fan_out(
                 # A process that fails does not hold up the others.
                 "backoffLimitPerIndex": _RETRIES,
                 "template": {
-                    "metadata": {"labels": {"app.kubernetes.io/name": names[profile.name]}},
+                    "metadata": {
+                        "labels": {"app.kubernetes.io/name": names[profile.name]},
+                        **({"annotations": anywhere} if anywhere else {}),
+                    },
                     "spec": {
                         "restartPolicy": "Never",
                         "automountServiceAccountToken": False,

@@ -33,6 +33,7 @@ _HOST = "kubernetes.io/hostname"
 _HOSTS = "hosts"
 _PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 _REQUIRED = "kueue.x-k8s.io/podset-required-topology"
+_UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
 
 POOLS = define_rule(
     "GPU-K8S-014",
@@ -126,6 +127,26 @@ def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[s
         return {_REQUIRED: labels[same_layer - 1]}
     # Preferring the host, where no layer is known, would still fill nodes one by one.
     return {_PREFERRED: labels[-1] if labels else _HOST}
+
+
+def anywhere_annotation(pool: NodePool | None, queue: str | None) -> dict[str, str]:
+    """The annotation of pods that do not talk to each other, and run on any nodes of their flavor.
+
+    Kueue implies it only in a queue whose flavors all have a topology, which those of groups that scale lack; without
+    it no flavor with a topology takes the pods (kubernetes-sigs/kueue v0.19.2, pkg/scheduler/flavorassigner).
+
+    Args:
+        pool: Group of their nodes, None for nodes outside of all groups.
+        queue: LocalQueue of the pods.
+
+    Returns:
+        The annotation; none without a queue, and for a group whose nodes come for pods.
+
+    Example:
+        >>> anywhere_annotation(None, "gpu-jobs")
+        {'kueue.x-k8s.io/podset-unconstrained-topology': 'true'}
+    """
+    return {} if queue is None or (pool is not None and pool.scales) else {_UNCONSTRAINED: "true"}
 
 
 @check

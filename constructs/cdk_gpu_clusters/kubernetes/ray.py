@@ -37,7 +37,12 @@ from cdk_gpu_clusters.kubernetes.objects import (
     document_text,
     kubernetes_object,
 )
-from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE, check_layer, topology_annotation
+from cdk_gpu_clusters.kubernetes.queues import (
+    DEFAULT_QUEUE,
+    anywhere_annotation,
+    check_layer,
+    topology_annotation,
+)
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead, check_head
 from cdk_gpu_clusters.kubernetes.software.charts import KUBERAY_NAMESPACE
 from cdk_gpu_clusters.kubernetes.volumes import claimed, volume_mount
@@ -96,8 +101,8 @@ class RayPods:
         1
 
     Attributes:
-        image: Container image of head and workers, with bash and Ray. For EFA it also has libfabric and aws-ofi-nccl,
-            which the images of rayproject/ray lack.
+        image: Container image of head and workers, with bash, wget and Ray. For EFA it also has libfabric and
+            aws-ofi-nccl, which the images of rayproject/ray lack.
         ray_version: Version of Ray in the image, such as `2.60.0`.
         environment: Variables of head and workers, over those of NCCL. No secrets, because they are in the manifest.
         head: Size and place of the head.
@@ -214,10 +219,11 @@ def gpu_ray_job(
         ]
     )
     spec = {
-        # The submitter's shell and Ray's each take the words apart once, and put them together in between.
         "entrypoint": shlex.join(command),
         **({} if runtime_env is None else {"runtimeEnvYAML": document_text(runtime_env)}),
-        "submissionMode": "K8sJobMode",
+        # By the operator. Kueue would count the pod of `K8sJobMode` beside those of the cluster (kubernetes-sigs/kueue
+        # v0.19.2, rayjob_controller.go), and give it a place on a GPU node.
+        "submissionMode": "HTTPMode",
         # Kueue takes no other job, and nothing else gives the nodes back.
         "shutdownAfterJobFinishes": True,
         "ttlSecondsAfterFinished": keep_seconds,
@@ -299,7 +305,7 @@ def _cluster(name: str, pool: NodePool, pods: RayPods, node_count: int, queue: s
         "headGroupSpec": {
             # KubeRay would count the CPUs that the container asks for.
             "rayStartParams": {"num-cpus": "0", "num-gpus": "0"},
-            "template": _head(name, pods),
+            "template": _head(name, pods, queue),
         },
         "workerGroupSpecs": [
             {
@@ -333,13 +339,14 @@ def _autoscaling(scaling: RayAutoscaling) -> dict[str, Any]:
     }
 
 
-def _head(name: str, pods: RayPods) -> dict[str, Any]:
+def _head(name: str, pods: RayPods, queue: str | None) -> dict[str, Any]:
     # The autoscaler beside the head changes the RayCluster: it has a service account that KubeRay makes.
     account: dict[str, Any] = {} if pods.service_account == DEFAULT_SERVICE_ACCOUNT else _account(pods)
     if pods.autoscaling is None:
         account = {**_account(pods), "automountServiceAccountToken": False}
+    anywhere = anywhere_annotation(pods.head.pool, queue)
     return {
-        "metadata": {"labels": {_HEAD_LABEL: name}},
+        "metadata": {"labels": {_HEAD_LABEL: name}, **({"annotations": anywhere} if anywhere else {})},
         "spec": {
             **account,
             **pods.head.placement,
@@ -450,7 +457,7 @@ MOUNTS = define_rule(
 ENTRYPOINT = define_rule(
     "GPU-RAY-009",
     "a job names what it runs",
-    source="ray-project/kuberay v1.7.0, controllers/ray/common/job.go: `ray job submit -- <entrypoint>`",
+    source="ray-project/kuberay v1.7.0, controllers/ray/utils/validation.go: a RayJob has an entrypoint",
 )
 APPLICATIONS = define_rule(
     "GPU-RAY-010",

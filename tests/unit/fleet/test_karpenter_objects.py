@@ -123,13 +123,19 @@ def test_a_node_class_has_what_the_launch_template_of_a_managed_group_has() -> N
     }
 
 
-def test_a_fleet_of_a_fixed_size_has_static_replicas_and_its_nodes_stay() -> None:
+def test_a_fleet_of_a_fixed_size_has_static_replicas() -> None:
+    fleet, group = planned(minimum=16, maximum=16)
+    _, pool = made(fleet, group)
+    assert (pool["replicas"], pool["limits"]) == (16, {"nodes": "16"})
+    assert gpu_node_overlay(fleet, group) is None
+
+
+def test_pods_ask_for_the_nodes_of_a_block_which_stay() -> None:
     fleet, group = planned(minimum=16, maximum=16, terms=BLOCK)
     spec, pool = made(fleet, group)
     assert spec["capacityReservationSelectorTerms"] == [{"id": RESERVATION}]
     assert "placementGroupSelector" not in spec
     assert pool == {
-        "replicas": 16,
         "template": {
             "metadata": {"labels": dict(group.pool.labels)},
             "spec": {
@@ -155,7 +161,7 @@ def test_a_fleet_of_a_fixed_size_has_static_replicas_and_its_nodes_stay() -> Non
                 {"nodes": "0", "reasons": ["Underutilized"]},
             ],
         },
-        "limits": {"nodes": "16"},
+        "limits": {"nodes": "16", "cpu": str(16 * 192)},
     }
 
 
@@ -189,7 +195,7 @@ def test_the_id_of_a_reservation_may_be_known_at_deployment_only() -> None:
 def test_a_fleet_that_scales_is_limited_and_loses_empty_nodes_only() -> None:
     _, pool = made(*scaling())
     assert "replicas" not in pool
-    assert pool["limits"] == {"nodes": "4"}
+    assert pool["limits"] == {"nodes": "4", "cpu": str(4 * 192)}
     assert pool["disruption"]["consolidationPolicy"] == "WhenEmpty"
     assert not any("Empty" in one["reasons"] for one in pool["disruption"]["budgets"])
 

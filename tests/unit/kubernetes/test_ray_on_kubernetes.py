@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -204,6 +205,25 @@ def test_the_quota_of_the_heads_is_what_they_ask_for() -> None:
         queues([node_pool("ray-heads", instance_type="g5.xlarge", node_count=1)], ray_heads=[RayHead()])
 
 
+def test_a_head_has_a_place_beside_groups_that_scale() -> None:
+    """Kueue implies no topology in a queue in which one flavor has none."""
+    anywhere = "kueue.x-k8s.io/podset-unconstrained-topology"
+    growing = replace(trainers(), scales=True)
+    flavors = [one for one in queues([growing], ray_heads=[RayHead()]) if one["kind"] == "ResourceFlavor"]
+    assert {one["metadata"]["name"]: "topologyName" in one["spec"] for one in flavors} == {
+        growing.name: False,
+        "ray-heads": True,
+    }
+    for queue, pool, is_placed in (
+        ("gpu-jobs", None, True),
+        (None, None, False),
+        ("gpu-jobs", replace(CPU, scales=True), False),
+    ):
+        (item, _) = gpu_ray_cluster("tune", growing, pods(head=RayHead(pool=pool)), node_count=2, queue=queue)
+        head = spec_of(item)["headGroupSpec"]["template"]["metadata"]
+        assert (head.get("annotations") == {anywhere: "true"}) is is_placed
+
+
 def test_the_head_runs_outside_all_groups_or_on_the_group_it_is_given() -> None:
     (item, _) = cluster(trainers())
     head = spec_of(item)["headGroupSpec"]["template"]["spec"]
@@ -307,6 +327,8 @@ def test_a_job_deletes_its_cluster_and_starts_again_in_a_new_one() -> None:
     )  # fmt: skip
     spec = item["spec"]
     assert spec["shutdownAfterJobFinishes"] is True
+    # Kueue would count a pod that submits it, for which `queues` has no quota.
+    assert spec["submissionMode"] == "HTTPMode"
     assert (spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) == (2, 600)
     assert yaml.safe_load(spec["runtimeEnvYAML"]) == {"working_dir": "s3://code/tune.zip"}
     assert spec["entrypoint"] == """python -c 'print('"'"'a b'"'"')'"""

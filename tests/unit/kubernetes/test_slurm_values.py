@@ -80,7 +80,7 @@ def test_each_depth_of_the_network_has_a_tree_of_its_own() -> None:
 
 
 def test_settings_of_the_user_join_ours() -> None:
-    database = SlurmDatabase(host="db.example", secret="db")
+    database = SlurmDatabase(host="db.example", secret_name="db")
     cluster = SlurmCluster(accounting=database, settings={"PrologFlags": "X11", "JobRequeue": "0", "MinJobAge": "60"})
     assert slurm_values([TRAIN], cluster)["controller"]["extraConfMap"] == {
         **JOB_SETTINGS,

@@ -53,7 +53,7 @@ class Machine:
         installs = (
             'for one in "$@"; do\n  [[ $one == [-iu]* ]] && continue\n'
             # dnf takes globs.
-            f'  found=; while read -r offer; do [[ $offer != $one ]] || found=yes; done <{fake}/offered\n'
+            f"  found=; while read -r offer; do [[ $offer != $one ]] || found=yes; done <{fake}/offered\n"
             '  [[ $found ]] || { echo "Unable to locate $one"; exit 100; }\n'
             f"  case $one in *-exporter*) name=${{one%%[=]*}}; name=${{name/datacenter-gpu-manager-exporter*/nvidia-dcgm-exporter}}; name=${{name/golang-github-prometheus-/}}; "
             f'echo "$name" >>{fake}/units ;; esac\ndone\n'

@@ -58,7 +58,7 @@ class SlurmDatabase:
 
     Attributes:
         host: Its host name.
-        secret: Secret of Kubernetes in the namespace `slurm` that holds the password. You make it.
+        secret_name: Secret of Kubernetes in the namespace `slurm` that holds the password. You make it.
         key: Key of the password in the secret.
         port: Its port.
         database: Name of the database. slurmdbd makes it if its user may.
@@ -66,7 +66,7 @@ class SlurmDatabase:
     """
 
     host: str
-    secret: str
+    secret_name: str
     key: str = "password"
     port: int = 3306
     database: str = "slurm_acct_db"
@@ -285,6 +285,9 @@ def _controller(pools: Sequence[NodePool], cluster: SlurmCluster, images: Softwa
     image = images.repository_and_tag("slurmctld")
     return {
         "slurmctld": {"image": image, "resources": _CONTROLLER_REQUESTS},
+        # A sidecar that takes changes of gres.conf and topology.yaml: without it the operator restarts slurmctld, for
+        # slurm.conf only (SlinkyProject/slurm-operator v1.2.1, controller_app.go, getHashes).
+        "inplaceReconfigure": True,
         "reconfigure": {"image": image},
         "logfile": {"image": image},  # a shell; the chart names alpine:latest
         "extraConfMap": merged_settings({**JOB_SETTINGS, **own}, cluster.settings),
@@ -320,7 +323,7 @@ def _accounting(cluster: SlurmCluster, images: SoftwareSource) -> dict[str, Any]
             "port": database.port,
             "database": database.database,
             "username": database.username,
-            "passwordKeyRef": {"name": database.secret, "key": database.key},
+            "passwordKeyRef": {"name": database.secret_name, "key": database.key},
         },
     }
 

@@ -57,8 +57,8 @@ class EksGpuNodePool(EksNodes):
     software and checks. Makes a role, an instance profile, a log group, and, where none is given, an EFA security group
     and a cluster placement group; and applies the objects of Karpenter through `KubernetesSoftware`.
 
-    * Nodes of a fixed size are kept by Karpenter (`replicas`, an alpha feature). With a minimum of 0 and a maximum,
-      pods ask for nodes.
+    * On-demand and Spot nodes of a fixed size are kept by Karpenter (`replicas`, an alpha feature). With a minimum of 0
+      and a maximum, and on reservations and Capacity Blocks, pods ask for nodes.
     * A node that does not get through its boot never joins. Karpenter ends it after 15 minutes.
     * Nodes with pods stay: none is consolidated, and none is replaced unless you set `update_policy`.
 
