@@ -211,7 +211,8 @@ def gpu_node_pool(fleet: FleetPlan, group: NodeGroupPlan) -> KubernetesObject:
     """The NodePool of a fleet: how many nodes it has, how they are bought, and when they go.
 
     * A fleet of a fixed size on demand has static replicas, which need the feature gate StaticCapacity (alpha).
-    * Another one has nodes while pods ask for them, up to its maximum. A node that was empty for ten minutes goes.
+    * Another one, and any on reserved capacity, has nodes while pods ask for them, up to its maximum. A node that was
+      empty for ten minutes goes.
     * Nodes with pods stay: none expires, none is consolidated, and without rolling updates none is replaced.
     * There is no startup taint: a node joins after its boot checks, as in a managed node group.
 
@@ -232,7 +233,7 @@ def gpu_node_pool(fleet: FleetPlan, group: NodeGroupPlan) -> KubernetesObject:
         ... )
         >>> made = gpu_node_pool(fleet, plan_node_group(fleet, NodeGroupRequest(name="dev")))
         >>> made["spec"]["limits"], made["spec"]["disruption"]["consolidationPolicy"]
-        ({'nodes': '4', 'cpu': '128'}, 'WhenEmpty')
+        ({'nodes': '4', 'cpu': '16'}, 'WhenEmpty')
     """
     raise_for(check_karpenter(fleet, group))
     name, rolls = karpenter_name(group), group.request.rolls
