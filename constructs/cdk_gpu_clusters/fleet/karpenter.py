@@ -122,9 +122,9 @@ def check_karpenter(fleet: FleetPlan, group: NodeGroupPlan) -> list[Finding]:
     return [
         *check_name(karpenter_name(group)),
         *check_karpenter_interfaces(fleet.interfaces.interfaces),
-        # Of a fleet that keeps its size the plan has a minimum of 0 where a state machine fills a managed group.
+        # A fleet that keeps its size has a minimum of 0 in the plan where a state machine fills a managed group.
         *check_karpenter_size(
-            minimum=fleet.maximum if fleet.keeps_size else fleet.minimum,
+            minimum=fleet.maximum if is_static(fleet) else 0 if fleet.keeps_size else fleet.minimum,
             maximum=fleet.maximum,
             strategy=group.pool.mig_strategy,
         ),

@@ -115,8 +115,8 @@ def check_karpenter_size(*, minimum: int, maximum: int, strategy: MigStrategy = 
         yield SLICES_AS_GPUS.finding(
             cause="Karpenter counts full GPUs, and would launch a node for as many slices as a node has GPUs",
             got=f"MIG strategy single on {minimum} to {maximum} nodes",
-            allowed="strategy mixed, or a number of nodes",
-            fix="leave mig_strategy out, or give the number of nodes",
+            allowed="strategy mixed, or a number of on-demand nodes",
+            fix="leave mig_strategy out, or give the number of on-demand nodes",
             path="mig_strategy",
         )
 

@@ -267,6 +267,9 @@ def test_slices_that_are_shown_as_gpus_do_not_scale() -> None:
     with pytest.raises(ConfigError, match="GPU-EKS-063: mig_strategy"):
         gpu_node_pool(*scaling("p4d.24xlarge", mig=layout, efa=False, group=single))
     made(*planned("p4d.24xlarge", mig=layout, efa=False, group=single))
+    reserved = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=RESERVATION)
+    with pytest.raises(ConfigError, match="GPU-EKS-063: mig_strategy"):
+        gpu_node_pool(*planned("p4d.24xlarge", mig=layout, efa=False, group=single, terms=reserved))
     overlay = gpu_node_overlay(*scaling("p4d.24xlarge", mig=layout, efa=False))
     assert overlay is not None
     assert overlay["spec"]["capacity"] == {"nvidia.com/mig-1g.5gb": "56"}
