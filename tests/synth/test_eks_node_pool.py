@@ -96,7 +96,10 @@ def test_one_word_makes_a_managed_group_a_node_pool_with_the_same_nodes(
     assert ("capacityReservationSelectorTerms" in node_class) is (
         "CapacityReservationTarget" in launch.get("CapacityReservationSpecification", {})
     )
-    assert pool["NodePool"]["replicas"] == group["ScalingConfig"]["MaxSize"]
+    most = group["ScalingConfig"]["MaxSize"]
+    assert pool["NodePool"]["limits"]["nodes"] == str(most)
+    # Pods ask for the nodes of a block, which is not there at all times.
+    assert pool["NodePool"].get("replicas") == (None if "capacity" in options else most)
     assert json.dumps(node_class["userData"]) == json.dumps(launch["UserData"]["Fn::Base64"])
     # The same rights, but for the tag by which a node finds its own instance.
     assert _policies(ours) == _policies(theirs)
