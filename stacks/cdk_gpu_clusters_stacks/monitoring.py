@@ -21,7 +21,7 @@ from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthenticati
 from cdk_gpu_clusters.observability.panels import DashboardFileSystem, DashboardFleet
 from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet, ScrapedNodeGroup
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
-from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS
+from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS, ZONE_SUFFIX
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
 from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
 from cdk_gpu_clusters_stacks.plan._dashboard import (
@@ -181,7 +181,7 @@ class MonitoringStack(cdk.Stack):
         fleets = sorted(fleets, key=lambda one: one.planned.name)
         vpc = site.place.vpc(self)
         cluster = None if slurm is None else slurm.import_into(self, vpc)
-        zone_name = f"{site.spec.name}.gpu-metrics.internal"
+        zone_name = f"{site.spec.name}.{ZONE_SUFFIX}"
         zone = None if spec.zone_id is None else self._zone(spec.zone_id, zone_name)
         MetricsScraper(
             self,

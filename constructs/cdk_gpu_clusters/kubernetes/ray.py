@@ -457,7 +457,7 @@ MOUNTS = define_rule(
 ENTRYPOINT = define_rule(
     "GPU-RAY-009",
     "a job names what it runs",
-    source="ray-project/kuberay v1.7.0, controllers/ray/utils/validation.go: a RayJob has an entrypoint",
+    source="ray-project/kuberay, docs/guidance/rayjob.md: the entrypoint is the shell command of the job",
 )
 APPLICATIONS = define_rule(
     "GPU-RAY-010",

@@ -37,8 +37,8 @@ _OWN_KEY = AcceptedFinding(
 class WorkspaceRoles:
     """Roles by which a collector writes to a workspace of another account, or to one with a key of its own.
 
-    Both trust policies name the ARN of the collector, which is known once it is there: let them trust the account
-    first.
+    Both trust policies name the ARN of the collector, which is known once it is there: let it end with `scraper/*`
+    before.
 
     Attributes:
         source_role_arn: Role in the account of the collector, which `scraper.aps.amazonaws.com` assumes and which may

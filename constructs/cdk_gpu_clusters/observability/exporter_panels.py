@@ -1,8 +1,8 @@
 """Rows of a dashboard of Prometheus about what others than this library serve.
 
 Sources of the names:
-- DCGM exporter, etc/dcp-metrics-included.csv, whose help texts have the units; NVIDIA DCGM user guide, "Profiling
-  Metrics", for NVLink.
+- DCGM exporter, etc/dcp-metrics-included.csv, whose help texts have the units; for NVLink dcgm_fields.h of DCGM, fields
+  1011 and 1012, which it describes as those of PCIe beside them: their unit is taken to be the same.
 - Slurm 25.11, src/plugins/metrics/openmetrics/openmetrics.c.
 - vLLM, vllm/v1/metrics/loggers.py.
 - Ray documentation, "System metrics".
@@ -87,7 +87,7 @@ _DCGM = Row(
         _traffic(
             "NVLink traffic",
             "NVLINK",
-            "Bytes without protocol headers that the average GPU transmits and receives over NVLink.",
+            "Bytes that the average GPU transmits and receives over NVLink.",
         ),
     ),
 )

@@ -41,6 +41,7 @@ from cdk_gpu_clusters.observability.collector import (
 from cdk_gpu_clusters.observability.node_addresses import Named, address_resources
 from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
 from cdk_gpu_clusters.rules.scrape import (
+    ZONE_SUFFIX,
     ScrapeTarget,
     check_configuration,
     check_controller,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
 
-_ZONE_SUFFIX = "gpu-metrics.internal"
 
 _DESCRIBES = AcceptedFinding(
     cause="`MetricsScraper`: policy of the state machine that writes the addresses of nodes",
@@ -397,7 +397,7 @@ def _subnets(vpc: ec2.IVpc, selection: ec2.SubnetSelection | None) -> list[ec2.I
 
 def _default_zone(path: str) -> str:
     words = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in path.lower())
-    return f"{words[-63:].strip('-')}.{_ZONE_SUFFIX}"
+    return f"{words[-63:].strip('-')}.{ZONE_SUFFIX}"
 
 
 def _ports_of(exporters: Mapping[Exporter, int] | Sequence[Exporter]) -> dict[Exporter, int]:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from cdk_gpu_clusters.errors import raise_for
+from cdk_gpu_clusters.node.exporters import EXPORTER_PORTS
 from cdk_gpu_clusters.rules.scrape import JOB, METRICS_PORT, ScrapeTarget, check_targets
 
 _SLURMCTLD_PORT = 6817
@@ -22,8 +23,7 @@ class Exporter(Enum):
     """What serves metrics on a cluster.
 
     Sources: AWS PCS user guide, "Slurm metrics in AWS PCS" (port and paths of slurmctld); documentation of vLLM
-    (`/metrics` at the port of the server, 8000), Ray (`ray start --metrics-export-port=8080`), DCGM exporter (9400) and
-    node exporter (9100).
+    (`/metrics` at the port of the server, 8000) and Ray (`ray start --metrics-export-port=8080`).
 
     Attributes:
         GPUNODE: The watchdog of this library's nodes with `NodeWatch(metrics_port=9810)`.
@@ -35,8 +35,8 @@ class Exporter(Enum):
     """
 
     GPUNODE = (JOB, METRICS_PORT)
-    DCGM = ("dcgm", 9400)
-    NODE = ("node", 9100)
+    DCGM = ("dcgm", EXPORTER_PORTS["dcgm"])
+    NODE = ("node", EXPORTER_PORTS["node"])
     SLURMCTLD = ("slurmctld", _SLURMCTLD_PORT)
     VLLM = ("vllm", 8000)
     RAY = ("ray", 8080)

@@ -79,6 +79,8 @@ SCRAPER_ZONE = define_rule(
     source="a scraper of Amazon EKS finds nodes and pods by the Kubernetes API",
 )
 
+#: End of the names of private hosted zones with the addresses of nodes.
+ZONE_SUFFIX = "gpu-metrics.internal"
 LEAST_INTERVAL_SECONDS = 30
 _MOST_BYTES = 256 * 1024
 _MOST_PORT = 65_535

@@ -107,7 +107,7 @@ class EksGpuNodeGroup(EksNodes):
                 capacity, interfaces and MIG.
         """
         super().__init__(scope, construct_id)
-        fleet, group = self._decide(cluster, instance_type, options, EksGpuNodeGroupProps)
+        fleet, group = self._decide(cluster, instance_type, options)
         plan, root_volume = fleet.plan, options.get("root_volume")
         report(self, [*plan.findings, *group.findings])
         user_data, nodes_need = self._prepare(cluster, fleet, group, options)

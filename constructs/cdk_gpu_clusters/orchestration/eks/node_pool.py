@@ -118,7 +118,7 @@ class EksGpuNodePool(EksNodes):
         """
         super().__init__(scope, construct_id)
         cluster = karpenter.cluster
-        fleet, group = self._decide(cluster, instance_type, options, EksGpuNodeGroupProps)
+        fleet, group = self._decide(cluster, instance_type, options)
         plan = fleet.plan
         report(
             self,

@@ -109,7 +109,6 @@ class EksNodes(ServiceNodeGroup):
         cluster: JoinedCluster,
         instance_type: str | ec2.InstanceType,
         options: EksGpuNodeGroupProps,
-        known: type[EksGpuNodeGroupProps],
     ) -> tuple[ResolvedFleet, NodeGroupPlan]:
         """Decide what the group is made of; its findings are not reported yet.
 
@@ -117,9 +116,8 @@ class EksNodes(ServiceNodeGroup):
             cluster: The cluster that the nodes join.
             instance_type: Type of every node.
             options: The options of the construct.
-            known: Which options there are.
         """
-        check_keywords(self, options, known)
+        check_keywords(self, options, EksGpuNodeGroupProps)
         fleet = resolve_fleet(self, profile=EKS_MANAGED, vpc=cluster.vpc, instance_type=instance_type, options=options)
         if fleet.plan.interfaces_or_none is None:  # nothing else can be decided
             report(self, list(fleet.plan.findings))
