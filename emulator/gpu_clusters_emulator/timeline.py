@@ -19,7 +19,7 @@ from .faults import ApiError
 from .reservations import BLOCK_WARNING, Reservation
 from .world import Json, Resource, Type, World
 
-_SHORT_WAY, _NEAR, _SELDOM = timedelta(hours=6), timedelta(hours=1), timedelta(hours=1)
+_SHORT_WAY, _NEAR, _SELDOM = timedelta(hours=6), timedelta(hours=1), timedelta(hours=6)
 
 
 def move_clock(world: World, target: datetime) -> list[Json]:
@@ -82,7 +82,7 @@ def _idle_nodes(world: World, start: datetime, end: datetime) -> Iterator[tuple[
 
 
 def _thinned(moments: Iterator[datetime], world: World, start: datetime, end: datetime) -> Iterator[datetime]:
-    """Of the firings on a long way, those after anything that happens, those near the end, and one an hour.
+    """Of the firings on a long way, those after anything that happens, those near the end, and one in six hours.
 
     A rule that fires every few minutes finds the same in between; a year of it would take minutes.
     """
