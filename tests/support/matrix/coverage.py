@@ -2,8 +2,8 @@
 
 What a launch template says is decided by the profile, the interfaces, the purchase and the image; the type's name is
 written into it as it is. Combinations that agree in all of these are one class: their templates differ in `InstanceType`
-alone. Every class is synthesized, and every type with every purchase where the profile has a fleet. For types with
-accelerators these are whole fleets, since user data counts the type's hardware: with every purchase, and every layout.
+alone. Every class is synthesized, and every type with each profile. Whole fleets, whose user data counts the type's
+hardware, are synthesized for every type with every layout, and for every layout of accelerators with every purchase.
 Of node groups of Amazon EKS every class is synthesized, too, and every type with every layout. Of those of AWS PCS every
 layout is, and every purchase; GPUs are split and unsplit.
 """
@@ -110,13 +110,10 @@ def _accepted(coverage: Coverage) -> Iterator[tuple[Combination, tuple[Hashable,
 
 
 def _sights_of_fleet(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
-    """What a fleet shows: its type with its interfaces and, where it has accelerators, with its purchase."""
-    name = combination.instance_type
+    """What a fleet shows: its type with its interfaces and, where it has accelerators, these with its purchase."""
     _, interfaces, purchase, _ = key
-    return {
-        ("fleet", name, interfaces),
-        ("fleet", name, purchase if combination.asked.hardware.accelerator else ""),
-    }
+    sights: set[Hashable] = {("fleet", combination.instance_type, interfaces)}
+    return sights | ({("fleet", interfaces, purchase)} if combination.asked.hardware.accelerator else set())
 
 
 def _sights_of_node_group(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
@@ -142,6 +139,5 @@ _SIGHTS = {
 
 
 def _sights_of_template(combination: Combination, key: Hashable) -> set[Hashable]:
-    """What a launch template shows: its class, and its type with its purchase where a construct makes the group."""
-    purchase = combination.purchase if combination.profile.makes is Makes.FLEET else ""
-    return {key, (combination.profile.name, combination.instance_type, purchase)}
+    """What a launch template shows: its class, and its type with its profile."""
+    return {key, (combination.profile.name, combination.instance_type)}
