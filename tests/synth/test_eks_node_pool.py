@@ -112,7 +112,7 @@ def _policies(resources: Resources) -> list[str]:
         for name, one in of_type(resources, "AWS::IAM::ManagedPolicy").items()
         if name.startswith("Trainers") and "Reconcile" not in name
     }
-    return [text.replace("eks:eks-cluster-name", "eks:cluster-name") for _, text in sorted(found.items())]
+    return sorted(text.replace("eks:eks-cluster-name", "eks:cluster-name") for text in found.values())
 
 
 def test_objects_are_applied_after_the_chart_and_what_nodes_need(site: Site) -> None:

@@ -77,6 +77,7 @@ class ClusterAutoscaler(ClusterConstruct):
         cluster: IEksGpuCluster,
         groups: Sequence[EksGpuNodeGroup],
         mirror: ImageMirror | None = None,
+        node_group_names: Sequence[str] | None = None,
     ) -> None:
         """Define the role, and tag the groups.
 
@@ -86,6 +87,9 @@ class ClusterAutoscaler(ClusterConstruct):
             cluster: The cluster.
             groups: Node groups with bounds, which it sizes.
             mirror: Registries of a closed network, which hold copies of chart and image.
+            node_group_names: Names of the groups in their order, where these are in other stacks that publish them:
+                CloudFormation would refuse to replace a group whose name another stack imports. Those of `groups` if
+                left out.
 
         Raises:
             ConfigError: GPU-EKS-068.
@@ -108,9 +112,10 @@ class ClusterAutoscaler(ClusterConstruct):
         )
         for group in groups:
             _describe_nodes(group)
+        names = [one.node_group_name for one in groups] if node_group_names is None else node_group_names
         self.release: ChartRelease = cluster_autoscaler_chart(
             cluster_name=cluster.cluster_name,
-            groups=[{_CLUSTER_TAG: cluster.cluster_name, _GROUP_TAG: group.node_group_name} for group in groups],
+            groups=[{_CLUSTER_TAG: cluster.cluster_name, _GROUP_TAG: name} for name in names],
             region=region_of(stack_of(self)),
             mirror=mirror,
         )
