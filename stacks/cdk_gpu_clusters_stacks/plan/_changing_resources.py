@@ -218,7 +218,7 @@ def _follow_pool(before: Side, after: Side) -> str:
         )
     old, new = before.fleet.view.plan, after.fleet.view.plan
     if is_static(old) is not is_static(new):
-        return "Karpenter refuses to change a pool of a fixed size into one that scales, or back: delete the NodePool first"
+        return "Karpenter refuses to make a pool of a fixed size one that scales, or back: delete the NodePool first"
     if _rolls(after):
         return "Karpenter replaces running nodes that differ one at a time, the new one first (update: rolling)"
     return "running nodes stay as they are; nodes that are launched later are of the new class (update: never)"
@@ -227,7 +227,7 @@ def _follow_pool(before: Side, after: Side) -> str:
 def _follow_group_size(before: Side, after: Side) -> str:
     if _changes_hands(before, after):
         if after.fleet is not None and after.fleet.is_pool:
-            return "EKS drains its nodes and ends them, once the node pool of Karpenter is there: both have nodes meanwhile"
+            return "EKS drains and ends its nodes, once the node pool of Karpenter is there: both have nodes meanwhile"
         return _NO_ROOM
     group = None if after.fleet is None else after.fleet.plan.node_group
     if group is None or group.desired_nodes is None:

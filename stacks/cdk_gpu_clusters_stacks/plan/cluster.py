@@ -147,6 +147,15 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
         yield from _of_fleet(spec, view, network, (*joined, *(karpenter if view.is_pool else ())))
     if ORCHESTRATORS[spec.orchestrator].joins_slurm:
         yield from _of_slurm(spec, network, joined)
+    yield from _of_software(spec, views, network, joined)
+    if spec.monitoring.has_stack:
+        yield _of_monitoring(spec, views, network, joined)
+
+
+def _of_software(
+    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
+) -> Iterator[StackPlan]:
+    """What the deployment installs in a cluster of EKS."""
     if ORCHESTRATORS[spec.orchestrator].joins_eks and spec.eks.software.apply:
         stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
         autoscaled = [
@@ -161,8 +170,6 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
             outlives=False,
             depends_on=(*network, *joined, *stores, *autoscaled),
         )
-    if spec.monitoring.has_stack:
-        yield _of_monitoring(spec, views, network, joined)
 
 
 def _of_fleet(

@@ -99,8 +99,8 @@ class SoftwareSpec(SpecModel):
     )
     cluster_autoscaler: Annotated[bool, changes_with("software")] = Field(
         default=False,
-        description="Whether the Cluster Autoscaler is part of it, which sizes managed node groups with `min_nodes` and "
-        "`max_nodes` by the pods that wait. Only with `apply: true`.",
+        description="Whether the Cluster Autoscaler is part of it, which sizes managed node groups with `min_nodes` "
+        "and `max_nodes` by the pods that wait. Only with `apply: true`.",
     )
     mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,

@@ -129,8 +129,8 @@ class EksGpuNodePool(EksNodes):
             self,
             [*plan.findings, *group.findings, *check_karpenter(plan, group), *check_managed_options(options)],
         )
-        # Of their own: where the group was a managed one before, its nodes keep their role, of which EKS made the access
-        # entry, until they are drained.
+        # Of their own: where the group was a managed one before, its nodes keep their role until they are drained, and
+        # EKS made the access entry of that one.
         access = Construct(self, "Pool")
         user_data, nodes_need = self._prepare(cluster, fleet, group, options, cluster_tag=_CLUSTER_TAG, access=access)
         added = plan.request.profile.added_user_data_bytes(own_image=False)
