@@ -92,7 +92,7 @@ _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
         NetworkFeature.KARPENTER: {
             "ec2": "launches nodes and ends them",
             "eks": "describes the cluster",
-            "sqs": "tells of interruptions of nodes",
+            "sqs": "reports interruptions of nodes",
             "ssm": "names the images of EKS",
             "sts": "gives credentials for assumed roles",
         },

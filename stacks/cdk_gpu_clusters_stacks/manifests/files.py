@@ -102,7 +102,7 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
 def karpenter_objects(spec: ClusterSpec) -> dict[str, Manifest]:
     """The objects of each fleet that Karpenter launches, by the name of the fleet: to read, and to compare.
 
-    The stack of the fleet applies them. A variable stands for what only the deployment knows.
+    The stack of the fleet applies them. A variable is in the place of what only the deployment knows.
 
     Raises:
         ConfigError: Faults of node pools.
@@ -120,7 +120,7 @@ def karpenter_objects(spec: ClusterSpec) -> dict[str, Manifest]:
     return found
 
 
-_APPLIED = "Not to be applied: the stack of the fleet does. Each ${...} stands for what only the deployment knows."
+_APPLIED = "Not to be applied: the stack of the fleet does. Only the deployment knows the value of each ${...}."
 
 
 def _parts(spec: ClusterSpec, fleet: PlannedFleet) -> NodeClassParts:
