@@ -11,6 +11,7 @@ from cdk_gpu_clusters.fleet.karpenter import EMPTY_MINUTES, capacity_types, imag
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
+from cdk_gpu_clusters.kubernetes.software.node_scaling import scale_from_zero_labels
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters.rules.node_group import (
@@ -120,7 +121,7 @@ def report_node_group(view: PlannedFleet) -> NodeGroupReport:
         max_pods=group.max_pods,
         mig_strategy=pool.mig_strategy.value,
         resources={**pool.resources, **efa},
-        labels=dict(pool.labels),
+        labels={**pool.labels, **(scale_from_zero_labels(pool) if view.is_autoscaled else {})},
         taints=tuple(f"{one.key}={one.value}:{one.effect}" for one in pool.taints),
     )
     return _by_karpenter(view, report) if view.is_pool else report

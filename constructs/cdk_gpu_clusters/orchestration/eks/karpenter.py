@@ -65,12 +65,12 @@ class IKarpenter(ClusterConstruct):
         role: Role of its controller.
     """
 
-    cluster: IEksGpuCluster
     role: iam.IRole
 
-    def __init__(self, scope: Construct, construct_id: str) -> None:
-        """Define the construct; whoever makes it sets its attributes."""
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: IEksGpuCluster) -> None:
+        """Define the construct; whoever makes it sets its role."""
         super().__init__(scope, construct_id)
+        self.cluster: IEksGpuCluster = cluster
         self._admitted: dict[str, eks.CfnAccessEntry] = {}
         self._pass_role: iam.PolicyStatement | None = None
 
@@ -150,11 +150,10 @@ class Karpenter(IKarpenter):
         Raises:
             ConfigError: GPU-EKS-066.
         """
-        super().__init__(scope, construct_id)
+        super().__init__(scope, construct_id, cluster=cluster)
         name = cluster.literal_name
         if name is None:
             report(self, [unknown_cluster_name()])
-        self.cluster = cluster
         self.queue: sqs.Queue = sqs.Queue(
             self,
             "Queue",
@@ -166,7 +165,7 @@ class Karpenter(IKarpenter):
         for rule, (source, kind) in NOTICES.items():
             pattern = events.EventPattern(source=[source], detail_type=[kind])
             _RULES.at(events.Rule(self, rule, event_pattern=pattern, targets=[targets.SqsQueue(self.queue)]))
-        self.role = iam.Role(
+        self.role: iam.Role = iam.Role(
             self,
             "Role",
             assumed_by=pod_principal(cluster, namespace=KARPENTER_NAMESPACE, service_account=KARPENTER_ACCOUNT),
@@ -210,8 +209,7 @@ class Karpenter(IKarpenter):
             cluster: The cluster.
             role_name: Name of the role of its controller; may be a CDK token.
         """
-        found = IKarpenter(scope, construct_id)
-        found.cluster = cluster
+        found = IKarpenter(scope, construct_id, cluster=cluster)
         found.role = iam.Role.from_role_name(found, "Role", role_name)
         return found
 

@@ -50,8 +50,8 @@ _auto_scaling = define_check(
 _spot = define_check(
     "GPU-PRE-142",
     "the service-linked role of EC2 Spot is there",
-    source='AWS EC2 user guide, "Service-linked role for Spot Instance requests"; aws/karpenter-provider-aws @ 1d92708, '
-    'v1.14/troubleshooting.md, "Missing Service Linked Role"',
+    source='AWS EC2 user guide, "Service-linked role for Spot Instance requests"; aws/karpenter-provider-aws '
+    "@ 1d92708, v1.14/troubleshooting.md, Missing Service Linked Role",
     calls=(ROLE,),
     subjects=_when(lambda cluster: any(one.plan.terms.kind is CapacityKind.SPOT for one in cluster.fleets.values())),
     unless="no fleet is spot",
