@@ -208,7 +208,7 @@ def test_a_key_of_the_volume_lets_karpenter_launch(site: Site) -> None:
     made = node_pool(site, root_volume=RootVolume(size_gib=500, encryption_key=key))
     [volume] = written(site, made)["EC2NodeClass"]["blockDeviceMappings"]
     assert volume["ebs"]["kmsKeyID"] == site.stack.resolve(key.key_arn)
-    granted = json.dumps([one["Properties"] for one in of_type(site.resources(), "AWS::IAM::Policy").values()])
+    granted = json.dumps([one["Properties"] for one in of_type(site.resources(), "AWS::IAM::ManagedPolicy").values()])
     assert "kms:CreateGrant" in granted
 
 

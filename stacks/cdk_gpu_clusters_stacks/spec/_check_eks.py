@@ -177,6 +177,7 @@ def check_node_pool(view: PlannedFleet) -> list[Fault]:
             cause="a managed node group and Karpenter are of Amazon EKS",
             got=f"managed_by: {spec.managed_by} without orchestrator: eks",
             fix="write orchestrator: eks, or remove managed_by",
+            severity=Severity.WARNING,
         )
         return faults_at(key, [finding])
     if not view.is_pool or view.plan.interfaces_or_none is None:

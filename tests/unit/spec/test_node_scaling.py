@@ -70,7 +70,7 @@ def test_what_karpenter_launches_has_no_finding(old: str, new: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("orchestrator: eks", "orchestrator: ec2", "managed_by GPU-SPEC-060 error"),
+        ("orchestrator: eks", "orchestrator: ec2", "managed_by GPU-SPEC-060 warning"),
         ("apply: true", "apply: false", "managed_by GPU-SPEC-060 error"),
         ("nodes: 2", "min_nodes: 1, max_nodes: 2", "min_nodes GPU-EKS-061 error"),
         (

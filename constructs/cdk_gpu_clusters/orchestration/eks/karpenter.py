@@ -7,6 +7,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -29,6 +30,14 @@ NOTICES = {
     "CapacityReservationInterruption": ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
 }
 _NOTICE_SECONDS = 300
+_KEY_ACTIONS = (
+    "kms:CreateGrant",
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
 
 _RIGHTS = AcceptedFinding(
     cause="`Karpenter`: policies of its controller",
@@ -73,6 +82,7 @@ class IKarpenter(ClusterConstruct):
         self.cluster: IEksGpuCluster = cluster
         self._admitted: dict[str, eks.CfnAccessEntry] = {}
         self._pass_role: iam.PolicyStatement | None = None
+        self._use_keys: iam.PolicyStatement | None = None
 
     def admit(self, role: iam.IRole) -> eks.CfnAccessEntry:
         """Let Karpenter launch nodes with a role, and let these join the cluster.
@@ -96,6 +106,19 @@ class IKarpenter(ClusterConstruct):
             )
             self._let_pass(role.role_arn)
         return self._admitted[known]
+
+    def let_use_key(self, key: kms.IKey) -> None:
+        """Let Karpenter launch nodes whose volumes a customer key encrypts; the key must trust policies of its account.
+
+        Source: Amazon EBS user guide, "Requirements for Amazon EBS encryption": permissions for users.
+
+        Args:
+            key: The key.
+        """
+        if self._use_keys is None:
+            self._use_keys = iam.PolicyStatement(actions=list(_KEY_ACTIONS))
+            iam.ManagedPolicy(self, "VolumeKeys", statements=[self._use_keys], roles=[self.role])
+        self._use_keys.add_resources(key.key_arn)
 
     def _let_pass(self, role_arn: str) -> None:
         if self._pass_role is not None:

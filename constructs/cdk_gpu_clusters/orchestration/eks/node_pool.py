@@ -39,16 +39,6 @@ from cdk_gpu_clusters.rules.karpenter import check_managed_options
 
 # Tags that Karpenter gives its instances (aws/karpenter-provider-aws @ 1d92708, concepts/nodeclasses.md, spec.tags).
 _CLUSTER_TAG, _POOL_TAG = "eks:eks-cluster-name", "karpenter.sh/nodepool"
-# What launching an instance with a volume under a customer key takes (Amazon EBS user guide, "Requirements for Amazon
-# EBS encryption": permissions for users).
-_KEY_ACTIONS = (
-    "kms:CreateGrant",
-    "kms:Decrypt",
-    "kms:DescribeKey",
-    "kms:GenerateDataKeyWithoutPlaintext",
-    "kms:ReEncryptFrom",
-    "kms:ReEncryptTo",
-)
 
 
 class EksGpuNodePool(EksNodes):
@@ -146,7 +136,7 @@ class EksGpuNodePool(EksNodes):
         self._name = karpenter_name(group)
         volume = options.get("root_volume") or RootVolume()
         if volume.encryption_key is not None:
-            volume.encryption_key.grant(karpenter.role, *_KEY_ACTIONS)
+            karpenter.let_use_key(volume.encryption_key)
         parts = NodeClassParts(
             subnet_ids=[id_of(subnet) for subnet in fleet.subnets],
             security_group_ids=[id_of_group(one) for one in self.security_groups],
