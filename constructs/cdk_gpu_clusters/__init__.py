@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
-    from cdk_gpu_clusters.orchestration.eks.karpenter import Karpenter
+    from cdk_gpu_clusters.orchestration.eks.karpenter import IKarpenter, Karpenter
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
     from cdk_gpu_clusters.orchestration.eks.node_pool import EksGpuNodePool
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
@@ -182,6 +182,7 @@ else:
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
+        "IKarpenter": "orchestration.eks.karpenter",
         "Karpenter": "orchestration.eks.karpenter",
         "KubernetesSoftware": "orchestration.eks.software",
         "LifecycleScript": "node.lifecycle_scripts",
@@ -328,6 +329,7 @@ __all__ = [
     "IEksGpuCluster",
     "IGpuFleet",
     "IHomeStore",
+    "IKarpenter",
     "ILustreStore",
     "IMetricsWorkspace",
     "IPcsCluster",

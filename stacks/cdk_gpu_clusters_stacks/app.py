@@ -66,14 +66,25 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
 
 def _join_eks(site: Site, on_built: Callable[[], object]) -> None:
     """The cluster of Amazon EKS, its node groups and its software."""
-    from cdk_gpu_clusters_stacks.eks import SoftwareStack, eks_cluster  # takes long to load
-    from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
+    from cdk_gpu_clusters_stacks.eks import KarpenterStack, SoftwareStack, eks_cluster  # takes long to load
+    from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack, NodePoolStack
 
     cluster = eks_cluster(site.app, site.spec, site.place, site.env)
     on_built()
-    _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster), on_built, kubernetes=cluster)
+    karpenter = KarpenterStack(site, cluster) if site.spec.has_karpenter else None
+    autoscaled: list[NodeGroupStack] = []
+
+    def make(fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None) -> NodesStack:
+        if karpenter is not None and fleet.is_pool:
+            return NodePoolStack(site, fleet, karpenter=karpenter, cluster=cluster, fabric=fabric, capacity=capacity)
+        made = NodeGroupStack(site, fleet, cluster=cluster, fabric=fabric, capacity=capacity)
+        if fleet.is_autoscaled:
+            autoscaled.append(made)
+        return made
+
+    _make_fleets(site, make, on_built, kubernetes=cluster)
     if site.spec.eks.software.apply:
-        SoftwareStack(site, cluster)
+        SoftwareStack(site, cluster, autoscaled=autoscaled)
         on_built()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -12,19 +13,25 @@ from constructs import Construct
 from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, SharedVolume
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
+from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
+from cdk_gpu_clusters.orchestration.eks.karpenter import IKarpenter, Karpenter
 from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
 from cdk_gpu_clusters_stacks.data import ExistingHomes, ExistingLustre, HomeStack, LustreStack, Store, weights_bucket
 from cdk_gpu_clusters_stacks.fleets import Site
-from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases
+from cdk_gpu_clusters_stacks.manifests.cluster import mirror_of, node_pools, releases
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.data import LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
+from cdk_gpu_clusters_stacks.spec.network import NewNetwork
+from cdk_gpu_clusters_stacks.stack_names import eks_stack, karpenter_stack, software_stack
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
 
 
 class EksStack(cdk.Stack):
@@ -83,13 +90,18 @@ class EksStack(cdk.Stack):
         folder = prefix.strip("/")
         grant_objects(role, bucket, prefix=f"{folder}/" if folder else "")
 
-    def import_into(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
-        """The cluster, imported into a stack of node groups."""
+    def import_into(self, reader: cdk.Stack, vpc: ec2.IVpc, *, by_name: bool = False) -> IEksGpuCluster:
+        """The cluster, imported into a stack of node groups.
+
+        Args:
+            by_name: Whether the stack has the name of the cluster as text.
+        """
+        name = self.cluster.literal_name if by_name else None
         return EksGpuCluster.from_eks_gpu_cluster_attributes(
             reader,
             "Cluster",
             vpc=vpc,
-            cluster_name=read(reader, self, "ClusterName"),
+            cluster_name=name or read(reader, self, "ClusterName"),
             cluster_security_group_id=read(reader, self, "ClusterSecurityGroupId"),
             kubernetes_version=self.cluster.kubernetes_version,
             service_ipv4_cidr=self.cluster.service_ipv4_cidr,
@@ -106,8 +118,8 @@ class ExistingEks:
     def let_read_weights(self, _reader: cdk.Stack, _s3_uri: str, _key_arn: str | None) -> None:
         """Nothing: which role its driver of S3 volumes has is its owner's affair."""
 
-    def import_into(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
-        """The cluster, imported into a stack of node groups."""
+    def import_into(self, reader: cdk.Stack, vpc: ec2.IVpc, *, by_name: bool = True) -> IEksGpuCluster:  # noqa: ARG002
+        """The cluster, imported into a stack of node groups; its name is text."""
         return EksGpuCluster.from_eks_gpu_cluster_attributes(
             reader,
             "Cluster",
@@ -133,6 +145,44 @@ def eks_cluster(
 
 # What a deployment installs inside Kubernetes, where the cluster file asks for it.
 
+
+class KarpenterStack(cdk.Stack):
+    """Karpenter with its chart, in a stack of its own so that node pools come and go beside it."""
+
+    def __init__(self, site: Site, cluster: EksStack | ExistingEks) -> None:
+        spec, place = site.spec, site.place
+        name = karpenter_stack(spec.name)
+        super().__init__(site.app, name, env=site.env, description="Karpenter of a GPU cluster on Kubernetes")
+        here, self._cluster = place.import_into(self), cluster
+        joined = cluster.import_into(self, here.vpc, by_name=True)
+        network = spec.network
+        karpenter = Karpenter(
+            self,
+            "Karpenter",
+            cluster=joined,
+            is_isolated=isinstance(network, NewNetwork) and network.egress == "closed",
+            mirror=mirror_of(spec),
+        )
+        software = KubernetesSoftware(
+            self,
+            "Software",
+            cluster=joined,
+            vpc_subnets=ec2.SubnetSelection(subnets=place.service_subnets(self) or here.subnets),
+        )
+        karpenter.install(software)
+        publish(self, "RoleName", karpenter.role.role_name, description="Role of Karpenter's controller")
+        token = software.kubectl.service_token
+        publish(self, "ServiceToken", token, description="Function that applies the objects of node pools")
+
+    def import_into(self, reader: cdk.Stack, cluster: IEksGpuCluster) -> tuple[IKarpenter, KubernetesSoftware]:
+        """Karpenter, and what applies its objects, imported into the stack of a node pool."""
+        karpenter = Karpenter.from_karpenter_attributes(
+            reader, "Karpenter", cluster=cluster, role_name=read(reader, self, "RoleName")
+        )
+        token = read(reader, self, "ServiceToken")
+        return karpenter, KubernetesSoftware(reader, "Software", cluster=cluster, service_token=token)
+
+
 #: kubectl does not prune it: one that stayed would go on to change the number of servers.
 _SCALER = "HorizontalPodAutoscaler"
 
@@ -140,7 +190,16 @@ _SCALER = "HorizontalPodAutoscaler"
 class SoftwareStack(cdk.Stack):
     """Charts, queues, volumes and model servers of a cluster on EKS: it follows the fleets, and none waits for it."""
 
-    def __init__(self, site: Site, cluster: EksStack | ExistingEks) -> None:
+    def __init__(
+        self, site: Site, cluster: EksStack | ExistingEks, *, autoscaled: Sequence[NodeGroupStack] = ()
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            site: What the stacks of the cluster have in common.
+            cluster: The cluster.
+            autoscaled: Stacks of the node groups that the Cluster Autoscaler sizes; without one it is not installed.
+        """
         spec, place = site.spec, site.place
         name = software_stack(spec.name)
         super().__init__(site.app, name, env=site.env, description="Software of a GPU cluster on Kubernetes")
@@ -153,6 +212,15 @@ class SoftwareStack(cdk.Stack):
             releases=releases(spec, pools.values()),
             vpc_subnets=ec2.SubnetSelection(subnets=place.service_subnets(self) or here.subnets),
         )
+        if autoscaled:
+            ClusterAutoscaler(
+                self,
+                "Autoscaler",
+                cluster=software.cluster,
+                groups=[one.node_group for one in autoscaled],
+                node_group_names=[read(self, one, "NodeGroupName") for one in autoscaled],
+                mirror=mirror_of(spec),
+            ).install(software)
         for path, manifest in applied(spec, pools).items():
             name = path.replace("/", "-")
             scalers = [one for one in manifest.objects if one["kind"] == _SCALER]

@@ -17,7 +17,6 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.compute.alarms import AlarmTopic, NodeAlarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
-from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import grant_before
 from cdk_gpu_clusters.compute.root_volume import RootVolume
@@ -58,9 +57,6 @@ class Site:
 
 class Nodes(Protocol):
     """What the constructs of all kinds of fleets have."""
-
-    @property
-    def launch_template(self) -> GpuLaunchTemplate: ...
 
     @property
     def role(self) -> iam.IRole: ...
@@ -210,18 +206,25 @@ class NodesStack(cdk.Stack):
             encryption_key=None if arn is None else kms.Key.from_key_arn(self, "RootVolumeKey", arn),
         )
 
-    def complete(self, made: Construct, nodes: Nodes, started_by: Callable[[], cdk.CfnResource]) -> None:
+    def complete(
+        self,
+        made: Construct,
+        nodes: Nodes,
+        started_by: Callable[[], Construct],
+        *,
+        group: ec2.ISecurityGroup,
+    ) -> None:
         """Open the stores to a fleet, send its alarms to the recipients of the file, and add its tags.
 
         Args:
             made: The fleet, or the service that it is part of.
             nodes: What the fleet has; some of it is made at its first use.
-            started_by: The resource that starts its nodes.
+            started_by: What starts its nodes.
+            group: Security group of the nodes that stores admit.
         """
         self.nodes = nodes
         if self._fabric is None:  # what a fabric shares is opened in a stack of its own
             for index, store in enumerate(self._file_systems.values()):
-                group = nodes.launch_template.security_groups[0]
                 started_by().node.add_dependency(store.allow_from(self, f"Data{index or ''}", group))
         if self._buckets is not None:
             self._buckets.grant(self, nodes.role)
@@ -241,14 +244,17 @@ class NodesStack(cdk.Stack):
 
     def complete_fleet(self, made: Construct, fleet: GpuFleet) -> None:
         """As `complete`, for a fleet on plain EC2; its outputs tell how a person reaches it."""
-        self.complete(made, fleet, lambda: fleet.cfn_auto_scaling_group)
+        first = fleet.launch_template.security_groups[0]
+        self.complete(made, fleet, lambda: fleet.cfn_auto_scaling_group, group=first)
         publish(self, "FleetName", fleet.fleet_name, description="Auto Scaling group of the fleet")
         publish(self, "SessionCommand", fleet.session_command, description="Opens a session on the first node")
         publish(self, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node")
         if self.planned.has_dns_record:
-            group = fleet.launch_template.security_groups[0].security_group_id
             publish(
-                self, "NodeSecurityGroupId", group, description="Security group that admits the collector of metrics"
+                self,
+                "NodeSecurityGroupId",
+                first.security_group_id,
+                description="Security group that admits the collector of metrics",
             )
 
 

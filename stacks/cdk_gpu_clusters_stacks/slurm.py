@@ -159,7 +159,12 @@ class ComputeNodeGroupStack(NodesStack):
             **self.training_options(),
             **options,
         )
-        self.complete(self.node_group, self.node_group, lambda: self.node_group.cfn_compute_node_group)
+        self.complete(
+            self.node_group,
+            self.node_group,
+            lambda: self.node_group.cfn_compute_node_group,
+            group=self.node_group.launch_template.security_groups[0],
+        )
         publish(self, "NodeGroupId", self.node_group.node_group_id, description="Compute node group of the fleet")
         publish(
             self, "SessionCommand", self.node_group.session_command, description="Opens a session on the first node"

@@ -53,6 +53,12 @@ SAYS = {
         "nvidia.com/gpu: 8",
         "replaces nodes one at a time; new nodes come first, up to 4 more nodes meanwhile (update: rolling)",
     ),
+    "eks-karpenter": (
+        "node pool    capacity type on-demand, image al2023@latest",
+        "Karpenter launches nodes for pods that wait; one that was empty for 10 minutes goes",
+        "the Cluster Autoscaler: nodes come for pods that wait",
+        "installed by stack elastic-software, karpenter by elastic-karpenter",
+    ),
     "eks-p4d-mig": (
         "56 servers a node",
         "nvidia.com/mig-1g.5gb: 56",

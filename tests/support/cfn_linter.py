@@ -53,6 +53,12 @@ EXEMPTIONS = (
     Exemption("I1022", "*", "Prefer using Fn::Sub", "CDK joins references with Fn::Join."),
     Exemption("I4010", "*", "Metadata", "An experiment: descriptions of the architecture."),
     Exemption("W3005", "AWS::Lambda::Function", "already enforced by a 'GetAtt'", "CDK adds it."),
+    *(
+        Exemption(
+            "W3005", f"Custom::AWSCDK-EKS-{kind}", "already enforced by a", "It waits for a construct as a whole."
+        )
+        for kind in ("HelmChart", "KubernetesResource")
+    ),
     Exemption(
         "W3010",
         "AWS::EC2::Subnet",

@@ -209,6 +209,13 @@ training:
     trainers: {{ instance_type: p5.48xlarge, nodes: 2, capacity: spot }}
 """
 
+#: The same with nodes that Karpenter launches.
+ON_KARPENTER = (
+    ON_EXISTING_EKS.replace("eks:\n  existing:", "eks:\n  software: { apply: true }\n  existing:")
+    .replace('"1.34"', f'"1.34"\n    kubectl_role_arn: "arn:aws:iam::{ACCOUNT}:role/installer"')
+    .replace("capacity: spot", "capacity: spot, managed_by: karpenter")
+)
+
 #: A Slurm cluster made here.
 ON_PCS = f"""
 version: 1

@@ -23,6 +23,7 @@ from preflight_account import (
     ON_EKS,
     ON_EXISTING_EKS,
     ON_EXISTING_PCS,
+    ON_KARPENTER,
     ON_PCS,
     OVER_BLOCK,
     OWN_TAGS,
@@ -915,6 +916,7 @@ CASES = (
     Case("GPU-PRE-133", NEW, {"ec2__get_ebs_default_kms_key_id": {"KmsKeyId": "alias/aws/ebs"}}, "pass", "alias"),
     Case("GPU-PRE-141", NEW, _NO_ROLE, "warn", "AWSServiceRoleForAutoScaling", "autoscaling.amazonaws.com"),
     Case("GPU-PRE-142", EXISTING, _NO_ROLE, "warn", "AWSServiceRoleForEC2Spot", "spot.amazonaws.com"),
+    Case("GPU-PRE-142", ON_KARPENTER, _NO_ROLE, "fail", "Karpenter may not make it", "spot.amazonaws.com"),
     Case("GPU-PRE-143", NEW, _NO_ROLE, "warn", "AWSServiceRoleForAmazonFSx", "fsx.amazonaws.com"),
     Case(
         "GPU-PRE-144",

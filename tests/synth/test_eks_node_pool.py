@@ -112,7 +112,7 @@ def _policies(resources: Resources) -> list[str]:
         for name, one in of_type(resources, "AWS::IAM::ManagedPolicy").items()
         if name.startswith("Trainers") and "Reconcile" not in name
     }
-    return [text.replace("eks:eks-cluster-name", "eks:cluster-name") for _, text in sorted(found.items())]
+    return sorted(text.replace("eks:eks-cluster-name", "eks:cluster-name") for text in found.values())
 
 
 def test_objects_are_applied_after_the_chart_and_what_nodes_need(site: Site) -> None:
@@ -208,7 +208,7 @@ def test_a_key_of_the_volume_lets_karpenter_launch(site: Site) -> None:
     made = node_pool(site, root_volume=RootVolume(size_gib=500, encryption_key=key))
     [volume] = written(site, made)["EC2NodeClass"]["blockDeviceMappings"]
     assert volume["ebs"]["kmsKeyID"] == site.stack.resolve(key.key_arn)
-    granted = json.dumps([one["Properties"] for one in of_type(site.resources(), "AWS::IAM::Policy").values()])
+    granted = json.dumps([one["Properties"] for one in of_type(site.resources(), "AWS::IAM::ManagedPolicy").values()])
     assert "kms:CreateGrant" in granted
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
+from cdk_gpu_clusters_stacks.plan.model import FleetReport
 from cdk_gpu_clusters_stacks.spec import load_cluster
 from cluster_files.edits import sides
 from nodeadm import FROM_EKS, node_configs, read_by_nodeadm
@@ -57,6 +58,9 @@ def test_no_stack_stands_before_one_that_it_waits_for(made: tuple[ClusterPlan, A
 def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
     for fleet in plan.fleets:
+        if is_pool(fleet):  # Karpenter makes its own
+            assert resources(assembly, fleet.stack_name, "AWS::EC2::LaunchTemplate") == []
+            continue
         (template,) = resources(assembly, fleet.stack_name, "AWS::EC2::LaunchTemplate")
         data = template["LaunchTemplateData"]
         planned = {
@@ -108,13 +112,38 @@ def test_groups_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:
         assert len(group["VPCZoneIdentifier"]) == len(fleet.subnets)
 
 
+def is_pool(fleet: FleetReport) -> bool:
+    return fleet.node_group is not None and fleet.node_group.managed_by == "karpenter"
+
+
+def test_node_pools_of_karpenter_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    for fleet in plan.fleets:
+        planned = fleet.node_group
+        if planned is None or not is_pool(fleet):
+            continue
+        (manifest,) = resources(assembly, fleet.stack_name, "Custom::AWSCDK-EKS-KubernetesResource")
+        parts = manifest["Manifest"]["Fn::Join"][1]
+        objects = json.loads("".join(one if isinstance(one, str) else "?" for one in parts))
+        specs = {one["kind"]: one["spec"] for one in objects}
+        template = specs["NodePool"]["template"]
+        requirements = {one["key"]: one["values"] for one in template["spec"]["requirements"]}
+        assert requirements["karpenter.sh/capacity-type"] == planned.capacity_type.split(", ")
+        assert requirements["node.kubernetes.io/instance-type"] == [fleet.node.instance_type]
+        assert specs["EC2NodeClass"]["amiSelectorTerms"] == [{"alias": planned.ami_type}]
+        assert specs["EC2NodeClass"]["kubelet"]["maxPods"] == planned.max_pods
+        assert template["metadata"]["labels"] == planned.labels
+        assert specs["NodePool"].get("replicas") == planned.desired_nodes
+        assert specs["NodePool"]["limits"]["nodes"] == str(fleet.maximum_nodes + planned.surge_nodes)
+
+
 def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
     for fleet in plan.fleets:
         groups = resources(assembly, fleet.stack_name, "AWS::EKS::Nodegroup")
         planned = fleet.node_group
-        assert len(groups) == (planned is not None)
-        if planned is None:
+        assert len(groups) == (planned is not None and not is_pool(fleet))
+        if planned is None or is_pool(fleet):
             continue
         (group,) = groups
         assert (group["CapacityType"], group["AmiType"]) == (planned.capacity_type, planned.ami_type)

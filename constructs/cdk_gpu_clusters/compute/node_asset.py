@@ -98,7 +98,7 @@ class NodeAsset(ClusterConstruct):
         """ARN of the policy; a token."""
         return self.read_policy.managed_policy_arn
 
-    def allow_earlier(self, scope: Construct, role: iam.IRole) -> iam.ManagedPolicy:
+    def allow_earlier(self, scope: Construct, role: iam.IRole, *, access: Construct | None = None) -> iam.ManagedPolicy:
         """Let nodes read what this object was at earlier deployments: those whose launch template still names it.
 
         They read software of nodes without files of their own, and their own, and no other asset.
@@ -106,6 +106,7 @@ class NodeAsset(ClusterConstruct):
         Args:
             scope: The nodes' construct.
             role: Their role.
+            access: Construct below which the policy is; that of the nodes if left out.
         """
         prefix = _DIGEST.split(self.object_key)[0]
         ends = (_EXTENSION, _own_extension(scope))
@@ -113,7 +114,7 @@ class NodeAsset(ClusterConstruct):
         places = [f"{bucket}/{prefix}*{end}" for end in ends]
         statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": places}
         document = iam.PolicyDocument.from_json({"Statement": [statement]})
-        policy = iam.ManagedPolicy(scope, "EarlierSoftware", roles=[role], document=document)
+        policy = iam.ManagedPolicy(access or scope, "EarlierSoftware", roles=[role], document=document)
         _EARLIER.at(policy, *(named_resource(policy, place) for place in places))
         return policy
 

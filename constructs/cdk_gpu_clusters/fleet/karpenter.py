@@ -170,7 +170,7 @@ def gpu_node_class(fleet: FleetPlan, group: NodeGroupPlan, parts: NodeClassParts
     """
     raise_for(check_karpenter(fleet, group))
     spec: dict[str, Any] = {
-        "amiSelectorTerms": [{"alias": _image_alias(group.request.release_version)}],
+        "amiSelectorTerms": [{"alias": image_alias(group.request.release_version)}],
         "subnetSelectorTerms": [{"id": one} for one in parts.subnet_ids],
         "securityGroupSelectorTerms": [{"id": one} for one in parts.security_group_ids],
         "instanceProfile": parts.instance_profile_name,
@@ -308,10 +308,17 @@ def gpu_node_overlay(fleet: FleetPlan, group: NodeGroupPlan) -> KubernetesObject
     return kubernetes_object(f"{NODE_POOL_GROUP}/v1alpha1", "NodeOverlay", name, spec, namespace=None)
 
 
-def _image_alias(release_version: str | None) -> str:
+def image_alias(release_version: str | None) -> str:
     """EKS's image of Amazon Linux 2023; Karpenter takes the variant of the accelerator.
 
     Releases have one date for all patches of Kubernetes (awslabs/amazon-eks-ami, names of releases: v20260709).
+
+    Args:
+        release_version: Release of the image; the newest one if None.
+
+    Example:
+        >>> image_alias("1.34.1-20260709")
+        'al2023@v20260709'
     """
     date = "latest" if release_version is None else f"v{release_version.rpartition('-')[2]}"
     return f"al2023@{date}"
@@ -343,7 +350,7 @@ def _requirements(fleet: FleetPlan) -> list[dict[str, Any]]:
     wanted = {
         "node.kubernetes.io/instance-type": [fleet.instance_type.name],
         # Nothing else: on-demand nodes would be paid for beside a reservation that is full.
-        "karpenter.sh/capacity-type": _capacity_types(terms),
+        "karpenter.sh/capacity-type": capacity_types(terms),
     }
     if terms.kind.is_reserved:
         kind = "capacity-block" if terms.kind.is_block else "default"
@@ -351,7 +358,12 @@ def _requirements(fleet: FleetPlan) -> list[dict[str, Any]]:
     return [{"key": key, "operator": "In", "values": values} for key, values in wanted.items()]
 
 
-def _capacity_types(terms: CapacityTerms) -> list[str]:
+def capacity_types(terms: CapacityTerms) -> list[str]:
+    """Karpenter's names for how nodes are bought.
+
+    Args:
+        terms: The terms of the fleet.
+    """
     if terms.kind.is_reserved:
         return ["reserved"]
     if terms.kind is CapacityKind.SPOT:

@@ -52,14 +52,15 @@ class NetworkFeature(StrEnum):
     CLOUDFORMATION = "cloudformation"
     EKS = "eks"
     PCS = "pcs"
+    KARPENTER = "karpenter"
     KUBECTL = "kubectl"
     S3_EXPRESS = "s3-express"
 
 
 # SSM Agent 3.3.40.0 and later use ssmmessages where ec2messages was needed before (AWS Systems Manager user guide,
 # "Improve the security of EC2 instances by using VPC endpoints"). EKS: "Deploy private clusters with limited internet
-# access". PCS: "Access AWS Parallel Computing Service using an interface endpoint", for
-# RegisterComputeNodeGroupInstance.
+# access". Karpenter: aws/karpenter-provider-aws @ 1d92708, getting started, "Private Clusters". PCS: "Access AWS
+# Parallel Computing Service using an interface endpoint", for RegisterComputeNodeGroupInstance.
 _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
     {
         NetworkFeature.SESSION_MANAGER: {
@@ -86,6 +87,13 @@ _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
             "ecr.dkr": "serves image manifests; the layers come through the S3 gateway",
             "eks": "describes the cluster",
             "eks-auth": "gives pods their credentials",
+            "sts": "gives credentials for assumed roles",
+        },
+        NetworkFeature.KARPENTER: {
+            "ec2": "launches nodes and ends them",
+            "eks": "describes the cluster",
+            "sqs": "reports interruptions of nodes",
+            "ssm": "names the images of EKS",
             "sts": "gives credentials for assumed roles",
         },
         NetworkFeature.KUBECTL: {

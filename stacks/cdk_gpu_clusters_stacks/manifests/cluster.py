@@ -11,6 +11,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import document_text
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software
+from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters_stacks.spec.data import (
     NEW_FILE_SYSTEMS,
     ExistingLustreSpec,
@@ -21,7 +22,7 @@ from cdk_gpu_clusters_stacks.spec.data import (
     homes_service,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 #: What stands in a text for a value that only the deployed stack knows: a variable of the shell.
@@ -78,7 +79,7 @@ def node_pools(spec: ClusterSpec, known: Mapping[str, SharedVolume]) -> dict[str
     """The fleets of a cluster file by name."""
     return {
         fleet.name: replace(
-            fleet.node_group.pool,
+            fleet.node_pool,
             mounts={point: known[store] for point, store in fleet.spec.mounts.items() if store in known},
         )
         for fleet in planned_fleets(spec)
@@ -119,6 +120,26 @@ def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease
         ray=software.ray,
         mirror=mirror_of(spec),
         region=spec.region,
+    )
+
+
+def scaling_releases(spec: ClusterSpec, fleets: Iterable[PlannedFleet]) -> tuple[ChartRelease, ...]:
+    """The charts of what launches nodes, which the deployment installs with what only it knows: names of queues.
+
+    Args:
+        spec: The cluster.
+        fleets: Its fleets.
+    """
+    mirror, known = mirror_of(spec), "${CLUSTER_NAME}"
+    karpenter = karpenter_chart(cluster_name=known, interruption_queue="${QUEUE_NAME}", mirror=mirror)
+    groups = [{"eks:nodegroup-name": f"${{{variable(one.name, 'NODE_GROUP')}}}"} for one in fleets if one.is_autoscaled]
+    return (
+        *([karpenter] if spec.has_karpenter else []),
+        *(
+            [cluster_autoscaler_chart(cluster_name=known, groups=groups, region=spec.region, mirror=mirror)]
+            if groups and spec.eks.software.apply
+            else []
+        ),
     )
 
 

@@ -8,6 +8,13 @@ from dataclasses import dataclass, field
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture
 from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
+from cdk_gpu_clusters.fleet.karpenter import (
+    NodeClassParts,
+    gpu_node_class,
+    gpu_node_overlay,
+    gpu_node_pool,
+    karpenter_name,
+)
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow, profile_label, profiles_of
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment, server_places
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
@@ -21,6 +28,8 @@ from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.kubernetes.volumes import shared_volume
 from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
+from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_THROUGHPUT_MIB_PER_S
+from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters.rules.vllm import is_vllm
 from cdk_gpu_clusters_stacks.manifests.cluster import (
     install_script,
@@ -28,19 +37,24 @@ from cdk_gpu_clusters_stacks.manifests.cluster import (
     node_pools,
     releases,
     values_files,
+    variable,
     volumes,
 )
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, placement_group_of
 from cdk_gpu_clusters_stacks.spec.eks import SoftwareSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
+from cdk_gpu_clusters_stacks.stack_names import fleet_path, inference_stack, training_stack
 
 
 def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
     """What a cluster file makes inside Kubernetes: text by the path of its file.
 
     `install.sh` installs the charts below `software/`, then applies the files below `cluster/` and `services/`. What
-    lies below `jobs/` is for people to start.
+    lies below `jobs/` is for people to start. What lies below `karpenter/` the deployment applies.
 
     Args:
         spec: A cluster without errors, with `orchestrator: eks`.
@@ -50,11 +64,13 @@ def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
     """
     pools = node_pools(spec, volumes(spec))
     charts = releases(spec, pools.values())
+    launched = {f"karpenter/{name}.yaml": one.text for name, one in karpenter_objects(spec).items()}
     objects = {f"{path}.yaml": one.text for path, one in applied(spec, pools).items()}
     return {
         "install.sh": install_script(spec, charts, objects),
         **values_files(charts),
         **objects,
+        **launched,
         **{f"{path}.yaml": one.text for path, one in jobs(spec, pools).items()},
     }
 
@@ -81,6 +97,66 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
         for each, manifest in model_services(name, fleet, pools[name]).items():
             parts[f"services/{each}"] = manifest
     return parts
+
+
+def karpenter_objects(spec: ClusterSpec) -> dict[str, Manifest]:
+    """The objects of each fleet that Karpenter launches, by the name of the fleet: to read, and to compare.
+
+    The stack of the fleet applies them. A variable is in the place of what only the deployment knows.
+
+    Raises:
+        ConfigError: Faults of node pools.
+    """
+    found = {}
+    for fleet in (one for one in planned_fleets(spec) if one.is_pool):
+        plan, group = fleet.plan, fleet.node_group
+        overlay = gpu_node_overlay(plan, group)
+        objects = [
+            gpu_node_class(plan, group, _parts(spec, fleet)),
+            gpu_node_pool(plan, group),
+            *([] if overlay is None else [overlay]),
+        ]
+        found[fleet.name] = Manifest(objects=objects, comments={f"EC2NodeClass/{karpenter_name(group)}": _APPLIED})
+    return found
+
+
+_APPLIED = "Not to be applied: the stack of the fleet does. Only the deployment knows the value of each ${...}."
+
+
+def _parts(spec: ClusterSpec, fleet: PlannedFleet) -> NodeClassParts:
+    volume, eks, network = fleet.spec.root_volume, spec.eks.existing, spec.network
+    plan, capacity = fleet.plan, fleet.spec.capacity
+
+    def known(name: str) -> str:
+        return f"${{{variable(fleet.name, name)}}}"
+
+    if isinstance(network, ExistingNetwork):
+        by_zone = [network.service_subnets[zone] for zone in sorted(network.service_subnets)]
+        subnets = by_zone if fleet.is_in_service_subnets else list(network.subnet_ids)
+    else:
+        count = len(network.control_zones) if fleet.is_in_service_subnets else 1
+        subnets = [known(f"SUBNET_ID_{number}") for number in range(1, count + 1)]
+    cluster = [known("CLUSTER_SECURITY_GROUP_ID")]
+    if eks is not None:
+        cluster = [eks.cluster_security_group_id, *eks.node_security_group_ids]
+    stack = (inference_stack if isinstance(fleet.spec, InferenceFleetSpec) else training_stack)(spec.name, fleet.name)
+    path = fleet_path(stack, "", in_auto_scaling_group=False)
+    choice = plan.placement
+    group = placement_group_of(capacity) if choice.origin is GroupOrigin.RESERVATION else None
+    is_placed = choice.strategy is not None
+    return NodeClassParts(
+        subnet_ids=subnets,
+        security_group_ids=[known("SECURITY_GROUP_ID"), *cluster],
+        instance_profile_name=known("INSTANCE_PROFILE"),
+        user_data=known("USER_DATA"),
+        reservation_id=known("RESERVATION_ID") if isinstance(capacity, NewReservation) else None,
+        placement_group_name=(group or known("PLACEMENT_GROUP")) if is_placed else None,
+        size_gib=fleet.root_volume_gib,
+        iops=volume.iops or DEFAULT_IOPS,
+        throughput_mib_per_s=volume.throughput_mib_per_s or DEFAULT_THROUGHPUT_MIB_PER_S,
+        encryption_key_arn=volume.encryption_key_arn,
+        tags={"gpu-cluster": spec.name, **spec.tags, **fleet.spec.tags, "Name": path},
+    )
 
 
 def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:

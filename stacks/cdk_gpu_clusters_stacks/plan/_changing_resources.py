@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
+from cdk_gpu_clusters.fleet.karpenter import is_static
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters_stacks.spec.changes import Resource
@@ -138,7 +139,9 @@ def _follow_ec2_template(before: Side, after: Side) -> str:  # noqa: ARG001
     return "running nodes stay as they are; nodes that are launched later follow the new template (update: never)"
 
 
-def _follow_eks_template(before: Side, after: Side) -> str:  # noqa: ARG001
+def _follow_eks_template(before: Side, after: Side) -> str:
+    if _changes_hands(before, after):  # the row of the node group says it
+        return ""
     if _rolls(after):
         return "EKS replaces running nodes one at a time, and drains each (update: rolling)"
     return (
@@ -194,7 +197,38 @@ def _follow_size(before: Side, after: Side) -> str:
     return ""
 
 
-def _follow_group_size(before: Side, after: Side) -> str:  # noqa: ARG001
+def _changes_hands(before: Side, after: Side) -> bool:
+    """Whether Karpenter takes over from EKS, or EKS from Karpenter."""
+    return before.fleet is not None and after.fleet is not None and before.fleet.is_pool is not after.fleet.is_pool
+
+
+def _follow_pool(before: Side, after: Side) -> str:
+    """What happens to the nodes of a node pool of Karpenter."""
+    if before.fleet is None or after.fleet is None:
+        return ""
+    if _changes_hands(before, after):
+        if after.fleet.is_pool:
+            return (
+                "Karpenter launches other nodes, at once or for pods that wait; into a reservation without room only "
+                "when the old nodes are gone"
+            )
+        return (
+            "Karpenter drains its nodes and ends them; the deployment waits for it for 15 minutes, so end or move the "
+            "jobs first"
+        )
+    old, new = before.fleet.view.plan, after.fleet.view.plan
+    if is_static(old) is not is_static(new):
+        return "Karpenter refuses to make a pool of a fixed size one that scales, or back: delete the NodePool first"
+    if _rolls(after):
+        return "Karpenter replaces running nodes that differ one at a time, the new one first (update: rolling)"
+    return "running nodes stay as they are; nodes that are launched later are of the new class (update: never)"
+
+
+def _follow_group_size(before: Side, after: Side) -> str:
+    if _changes_hands(before, after):
+        if after.fleet is not None and after.fleet.is_pool:
+            return "EKS drains and ends its nodes, once the node pool of Karpenter is there: both have nodes meanwhile"
+        return _NO_ROOM
     group = None if after.fleet is None else after.fleet.plan.node_group
     if group is None or group.desired_nodes is None:
         return ""
@@ -481,6 +515,16 @@ _LOGIN = (
         + _SCHEMA.format("AWS::PCS::ComputeNodeGroup"),
     ),
 )
+_KARPENTER = (
+    _TAGS,
+    Row(
+        Resource.KARPENTER,
+        "",
+        updated="the chart of Karpenter, its rights, or what applies its objects change in place",
+        nodes="the pods of Karpenter restart; nodes go on running",
+        source="AWS CDK: helm upgrade of its kubectl provider",
+    ),
+)
 _SOFTWARE = (
     _TAGS,
     Row(
@@ -637,6 +681,8 @@ _FLEET = (
         "AWS::EC2::LaunchTemplate",
         exists=_fleet(lambda side: side.has_node_group),
         updated="a new version of the template",
+        added="a template for nodes that EKS launches",
+        removed="the template goes: a node class of Karpenter takes its place",
         joins="a template for the new nodes",
         leaves="the template of the old nodes",
         nodes=_follow_eks_template,
@@ -694,11 +740,23 @@ _FLEET = (
         exists=_fleet(lambda side: side.has_node_group),
         updated="the node group changes in place",
         replaced="another group is made in the other place, and the old one goes with its nodes",
+        added="a managed node group, with the same nodes as the node pool",
+        removed="the node group goes: a node pool of Karpenter takes its place, with the same nodes",
         joins="nodes are a managed node group of the cluster; pods select them by labels and tolerate their taints",
         leaves="the node group goes, and EKS drains its nodes",
         nodes=_follow_group_size,
         nodes_leave=_NO_ROOM,
         source="Amazon EKS API, UpdateNodegroupConfig; " + _SCHEMA.format("AWS::EKS::Nodegroup"),
+    ),
+    Row(
+        Resource.NODE_POOL,
+        "Custom::AWSCDK-EKS-KubernetesResource",
+        exists=_fleet(lambda side: side.is_pool),
+        updated="the node class and the node pool change in place",
+        added="a node class and a node pool of Karpenter, with the same nodes as a managed node group",
+        removed="the node class and the node pool go",
+        nodes=_follow_pool,
+        source="aws/karpenter-provider-aws @ 1d92708 (v1.14), concepts/disruption.md and concepts/nodepools.md",
     ),
     Row(
         Resource.NODE_ROLE,
@@ -876,6 +934,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "fabric": _FABRIC,
     "link": (_LINK,),
     "kubernetes": _KUBERNETES,
+    "karpenter": _KARPENTER,
     "software": _SOFTWARE,
     "monitoring": (*_MONITORING, *_METRICS, _GRAFANA),
     "slurm": _SLURM,

@@ -196,7 +196,7 @@ def report_capacity(view: PlannedFleet) -> CapacityPlan:
     return CapacityPlan(
         kind=terms.kind.value,
         words=_words(terms, view.spec.maximum_nodes),
-        reason=_reason(decision, terms, drain_timeout_seconds=view.plan.drain_timeout_seconds),
+        reason=_reason(decision, terms, drain_timeout_seconds=view.plan.drain_timeout_seconds, is_pool=view.is_pool),
         reservation_id=terms.reservation_id,
         reservation_group_arn=terms.reservation_group_arn,
         is_made_here=isinstance(capacity, NewReservation),
@@ -247,7 +247,10 @@ def _words(terms: CapacityTerms, nodes: int) -> str:
     return f"new On-Demand Capacity Reservation of {count(nodes, 'instance')}"
 
 
-def _reason(decision: CapacityDecision, terms: CapacityTerms, *, drain_timeout_seconds: int) -> str:
+def _reason(decision: CapacityDecision, terms: CapacityTerms, *, drain_timeout_seconds: int, is_pool: bool) -> str:
+    if is_pool and terms.kind.is_reserved:
+        drains = "; Karpenter drains those of a block 40 minutes before its end" if terms.kind.is_block else ""
+        return f"only reserved instances are launched, for pods that wait while the capacity is there{drains}"
     if terms.ends_at is not None:
         minutes = int(drain_lead(terms, drain_timeout_seconds=drain_timeout_seconds).total_seconds() // 60)
         if terms.kind is CapacityKind.RESERVATION:

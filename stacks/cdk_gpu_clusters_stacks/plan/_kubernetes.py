@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from cdk_gpu_clusters.catalogue.kubernetes import KubernetesVersion, kubernetes_versions
+from cdk_gpu_clusters.fleet.karpenter import EMPTY_MINUTES, capacity_types, image_alias, is_static
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
+from cdk_gpu_clusters.kubernetes.software.node_scaling import scale_from_zero_labels
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters.rules.node_group import (
@@ -16,10 +19,10 @@ from cdk_gpu_clusters.rules.node_group import (
     UpdateStrategy,
 )
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, releases
+from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, releases, scaling_releases
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
-from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
+from cdk_gpu_clusters_stacks.stack_names import eks_stack, karpenter_stack, software_stack
 
 from ._cost import prices_used, usd_amount
 from ._network import service_subnet_keys
@@ -56,9 +59,10 @@ def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Kuberne
         system_nodes=None if existing else _system_nodes(spec),
         charts=tuple(
             ChartPlan(name=one.chart, version=one.version, namespace=one.namespace)
-            for one in releases(spec, [view.node_group.pool for view in views])
+            for one in (*releases(spec, [view.node_group.pool for view in views]), *scaling_releases(spec, views))
         ),
         software_stack=software_stack(spec.name) if eks.software.apply else None,
+        karpenter_stack=karpenter_stack(spec.name) if spec.has_karpenter else None,
         mirror=eks.software.mirror,
         usd_per_hour=None if existing else _amount(hour),
         usd_per_hour_extended=None if existing else _amount(extended),
@@ -102,23 +106,50 @@ _FOLLOWS_BLOCK = (
 
 
 def report_node_group(view: PlannedFleet) -> NodeGroupReport:
-    """Describe the node group of a fleet."""
+    """Describe the node group of a fleet, or its node pool."""
     group, spec = view.node_group, view.spec
     pool, strategy = group.pool, group.update_strategy
     efa = {EFA_RESOURCE: pool.efa_count} if pool.efa_count else {}
-    return NodeGroupReport(
+    report = NodeGroupReport(
         capacity_type=CAPACITY_TYPES[view.plan.terms.kind].value,
         ami_type=group.ami_type,
         desired_nodes=group.desired_size,
-        grown_by=_grown_by(view.plan),
+        grown_by=_AUTOSCALED if view.is_autoscaled else _grown_by(view.plan),
         update_strategy=strategy.value,
         surge_nodes=group.surge_nodes,
         update=_update(group, rolls=spec.update == "rolling"),
         max_pods=group.max_pods,
         mig_strategy=pool.mig_strategy.value,
         resources={**pool.resources, **efa},
-        labels=dict(pool.labels),
+        labels={**pool.labels, **(scale_from_zero_labels(pool) if view.is_autoscaled else {})},
         taints=tuple(f"{one.key}={one.value}:{one.effect}" for one in pool.taints),
+    )
+    return _by_karpenter(view, report) if view.is_pool else report
+
+
+_BY_PODS = (
+    f"Karpenter launches nodes for pods that wait; one that was empty for {EMPTY_MINUTES} minutes goes, and one with "
+    "pods stays"
+)
+_AUTOSCALED = f"the Cluster Autoscaler: nodes come for pods that wait, and go after {EMPTY_MINUTES} minutes without any"
+
+
+def _by_karpenter(view: PlannedFleet, managed: NodeGroupReport) -> NodeGroupReport:
+    """What Karpenter does otherwise than a managed node group."""
+    plan, rolls = view.plan, view.spec.update == "rolling"
+    update = "no changed node class replaces running nodes (update: never)"
+    if rolls:
+        update = "a changed node class replaces nodes one at a time, the new one first (update: rolling)"
+    return replace(
+        managed,
+        managed_by="karpenter",
+        capacity_type=", ".join(capacity_types(plan.terms)),
+        ami_type=image_alias(view.node_group.request.release_version),
+        desired_nodes=plan.maximum if is_static(plan) else None,
+        grown_by="Karpenter keeps the number of nodes (replicas)" if is_static(plan) else _BY_PODS,
+        update_strategy="",
+        surge_nodes=view.surge_nodes,
+        update=update,
     )
 
 

@@ -9,6 +9,7 @@ from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.fleet.compute_node_group import PURCHASE_OPTIONS
 from cdk_gpu_clusters.fleet.profile import GroupKind
+from cdk_gpu_clusters.kubernetes.software.node_scaling import scale_from_zero_tags
 from cdk_gpu_clusters.node.settings import gpu_facts
 from cdk_gpu_clusters.observability.panels import DashboardFleet, plan_dashboard
 from cdk_gpu_clusters.rules.capacity import CapacityKind
@@ -57,7 +58,12 @@ class FleetSide:
     @property
     def has_node_group(self) -> bool:
         """Whether its nodes are a managed node group of EKS."""
-        return self.view.profile.has_node_group
+        return self.view.profile.has_node_group and not self.view.is_pool
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether Karpenter launches its nodes."""
+        return self.view.is_pool
 
     @property
     def has_compute_node_group(self) -> bool:
@@ -136,6 +142,10 @@ def _of_cluster(cluster: ClusterSpec) -> Values:
         ("network", Resource.LOGIN_TEMPLATE): _named_subnet(network),
         ("network", Resource.LOGIN_NODES): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
         ("monitoring.budget.emails", Resource.BUDGET): cluster.monitoring.notifies_own_topic,
+        ("training", Resource.MORE_ENDPOINTS): cluster.has_karpenter and cluster.training.has_pools,
+        ("inference", Resource.MORE_ENDPOINTS): cluster.has_karpenter and cluster.inference.has_pools,
+        ("network", Resource.KARPENTER): _place_of_karpenter(cluster),
+        ("eks.software", Resource.KARPENTER): cluster.eks.software.mirror,
         "pcs.slurm_version": None if cluster.pcs.existing else cluster.pcs.slurm_version or DEFAULT_SLURM_VERSION,
         "pcs.queues": bool(cluster.pcs.queues),
         "pcs.users": _users(cluster),
@@ -185,6 +195,14 @@ def _of_scraper(cluster: ClusterSpec) -> Values:
     }
 
 
+def _place_of_karpenter(cluster: ClusterSpec) -> object:
+    """Where the function that applies node pools runs, and whether Karpenter asks for prices."""
+    network = cluster.network
+    if isinstance(network, ExistingNetwork):
+        return network.vpc_id, network.subnet_ids, *network.service_subnets.items()
+    return network.egress == "closed"
+
+
 def _named_subnet(network: object) -> str | None:
     """The subnet that the interfaces of nodes of AWS PCS name: the only one of an existing network."""
     if not isinstance(network, ExistingNetwork) or len(network.subnet_ids) > 1:
@@ -224,6 +242,7 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
     node, placement = plan.node, plan.placement
     own: Values = {
         "image": plan.image,
+        "managed_by": side.is_pool,
         ("instance_type", Resource.PCS_TEMPLATE): _of_type(side),
         "root_volume.size_gib": node.root_volume.size_gib,
         "root_volume.iops": node.root_volume.iops,
@@ -278,7 +297,9 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     values["monitoring.metrics.exporters"] = values["monitoring.metrics.install_exporters"] = side.view.exporters
     values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
     values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)
-    if side.view.spec.update == "never":  # the group stays on its version
+    autoscaled = scale_from_zero_tags(side.view.node_pool) if side.view.is_autoscaled else {}
+    values["eks.software", Resource.NODE_GROUP] = autoscaled
+    if side.view.spec.update == "never" or side.is_pool:  # the group stays on its version
         values["eks.kubernetes_version", Resource.NODE_GROUP] = None
         values["eks.existing.kubernetes_version", Resource.NODE_GROUP] = None
     for name in side.stores:
@@ -370,6 +391,7 @@ def _subnets(cluster: ClusterSpec, side: FleetSide) -> Values:
     return {
         ("network", Resource.AUTO_SCALING_GROUP): nodes,
         ("network", Resource.NODE_GROUP): nodes,
+        ("network", Resource.NODE_POOL): nodes,
         ("network", Resource.COMPUTE_NODE_GROUP): nodes,
         ("network", Resource.LOAD_BALANCER): balancer and _named(cluster, balancer.subnets),
     }

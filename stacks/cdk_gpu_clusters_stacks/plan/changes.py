@@ -196,16 +196,33 @@ def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:
 def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
     """What changes of a fleet. On EKS a node group may become another one, with another template."""
     other_group: tuple[str, ...] = ()
-    if after.fleet is not None and after.fleet.view.profile.has_node_group:
+    fleets = [side.fleet for side in (before, after) if side.fleet is not None]
+    if all(fleet.has_node_group for fleet in fleets):
         other_group = tuple(_differences(Resource.NODE_GROUP_IDENTITY, before.keys, after.keys, before, after))
     for row in rows:
-        if other_group and row.resource in (Resource.EKS_TEMPLATE, Resource.NODE_GROUP):
+        if row.resource is Resource.NODE_POOL and all(fleet.is_pool for fleet in fleets):
+            yield from _of_pool(row, before, after)
+        elif other_group and row.resource in (Resource.EKS_TEMPLATE, Resource.NODE_GROUP):
             gone = "it goes when the other one is there"
             yield _change(row, Effect.REMOVED, other_group, gone, source=_OTHER_SOURCE)
             yield _change(row, Effect.ADDED, other_group, _OTHER_GROUP, source=_OTHER_SOURCE)
         else:
             yield from _of_row(row, before, after)
 
+
+def _of_pool(row: Row, before: Side, after: Side) -> Iterator[Change]:
+    """The objects of Karpenter change with all that a launch template and a node group change with."""
+    found = {
+        key
+        for resource in (*_IN_A_POOL, Resource.NODE_POOL)
+        for key in _differences(resource, before.keys, after.keys, before, after)
+    }
+    nodes = row.nodes if isinstance(row.nodes, str) else row.nodes(before, after)
+    if found:
+        yield _change(row, Effect.UPDATED, tuple(sorted(found)), row.updated, nodes=nodes)
+
+
+_IN_A_POOL = (Resource.EKS_TEMPLATE, Resource.NODE_GROUP, Resource.NODE_GROUP_IDENTITY)
 
 _OTHER_GROUP = (
     "another group is made, since EKS changes none of these in place; its nodes come before the old ones go, and a "

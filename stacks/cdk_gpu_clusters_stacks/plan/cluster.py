@@ -21,6 +21,7 @@ from cdk_gpu_clusters_stacks.stack_names import (
     eks_stack,
     fabric_stack,
     inference_stack,
+    karpenter_stack,
     link_stack,
     login_stack,
     monitoring_stack,
@@ -139,21 +140,36 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
     elif parts_of(spec).makes_slurm:
         joined = (slurm_stack(spec.name),)
         yield StackPlan(name=joined[0], kind="slurm", of="", outlives=False, depends_on=network)
+    karpenter = (karpenter_stack(spec.name),) if spec.has_karpenter else ()
+    for name in karpenter:
+        yield StackPlan(name=name, kind="karpenter", of="", outlives=False, depends_on=(*network, *joined))
     for view in views:
-        yield from _of_fleet(spec, view, network, joined)
+        yield from _of_fleet(spec, view, network, (*joined, *(karpenter if view.is_pool else ())))
     if ORCHESTRATORS[spec.orchestrator].joins_slurm:
         yield from _of_slurm(spec, network, joined)
+    yield from _of_software(spec, views, network, joined)
+    if spec.monitoring.has_stack:
+        yield _of_monitoring(spec, views, network, joined)
+
+
+def _of_software(
+    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
+) -> Iterator[StackPlan]:
+    """What the deployment installs in a cluster of EKS."""
     if ORCHESTRATORS[spec.orchestrator].joins_eks and spec.eks.software.apply:
         stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
+        autoscaled = [
+            (inference_stack if isinstance(view.spec, InferenceFleetSpec) else training_stack)(spec.name, view.name)
+            for view in views
+            if view.is_autoscaled
+        ]
         yield StackPlan(
             name=software_stack(spec.name),
             kind="software",
             of="",
             outlives=False,
-            depends_on=(*network, *joined, *stores),
+            depends_on=(*network, *joined, *stores, *autoscaled),
         )
-    if spec.monitoring.has_stack:
-        yield _of_monitoring(spec, views, network, joined)
 
 
 def _of_fleet(

@@ -356,6 +356,7 @@ class KubernetesPlan:
         system_nodes: Nodes for its own pods; None of an existing cluster.
         charts: Software for GPU nodes, in the order of its installation.
         software_stack: Stack that installs them; None where `gpu-clusters manifests` writes them for you to apply.
+        karpenter_stack: Stack that installs Karpenter; None without it.
         mirror: Registry with copies of charts and images; None for the public ones.
         usd_per_hour: List price of the control plane while its version is in standard support.
         usd_per_hour_extended: The same in extended support.
@@ -375,6 +376,7 @@ class KubernetesPlan:
     system_nodes: SystemNodesPlan | None
     charts: tuple[ChartPlan, ...]
     software_stack: str | None
+    karpenter_stack: str | None
     mirror: str | None
     usd_per_hour: float | None
     usd_per_hour_extended: float | None
@@ -482,11 +484,11 @@ class ComputeNodeGroupReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupReport:
-    """A managed node group of Amazon EKS.
+    """A managed node group of Amazon EKS, or a node pool of Karpenter in its place.
 
     Attributes:
-        capacity_type: `ON_DEMAND`, `SPOT` or `CAPACITY_BLOCK`.
-        ami_type: Which image EKS chooses, such as `AL2023_x86_64_NVIDIA`.
+        capacity_type: `ON_DEMAND`, `SPOT` or `CAPACITY_BLOCK`; with Karpenter `on-demand`, `spot` or `reserved`.
+        ami_type: Which image EKS chooses, such as `AL2023_x86_64_NVIDIA`; with Karpenter its alias.
         desired_nodes: Size in the template; None if others set it.
         grown_by: Who sets the size, in a sentence.
         update_strategy: `MINIMAL` (old nodes go first) or `DEFAULT`.
@@ -496,6 +498,7 @@ class NodeGroupReport:
         mig_strategy: How the device plugin shows split GPUs: `none`, `single` or `mixed`.
         resources: What Kubernetes sees on a node: resource name -> number.
         taints: Taints of the nodes, such as `nvidia.com/gpu=true:NoSchedule`.
+        managed_by: `eks` or `karpenter`.
     """
 
     capacity_type: str
@@ -510,6 +513,7 @@ class NodeGroupReport:
     resources: Mapping[str, int]
     labels: Mapping[str, str]
     taints: tuple[str, ...]
+    managed_by: str = "eks"
 
 
 # A fleet: its nodes, how they are bought and placed, what they mount and serve.

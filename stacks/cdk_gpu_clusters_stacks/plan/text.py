@@ -177,7 +177,8 @@ def _size(fleet: FleetReport) -> str:
         nodes = f"{number(fleet.minimum_nodes)} to {nodes}"
     text = f"{nodes} x {fleet.node.instance_type}"
     if CapacityKind(fleet.capacity.kind).is_block:
-        text += ", 0 until the block is delivered"
+        is_pool = fleet.node_group is not None and fleet.node_group.managed_by == "karpenter"
+        text += ", for pods that wait" if is_pool else ", 0 until the block is delivered"
     accelerator = fleet.node.accelerator
     if accelerator is not None:
         most = "up to " if fleet.minimum_nodes != fleet.maximum_nodes else ""
@@ -588,22 +589,27 @@ def software_words(cluster: KubernetesPlan) -> Iterator[str]:
     if cluster.software_stack is None:
         yield f"`gpu-clusters manifests` writes it for you to install{source}"
     else:
-        yield f"installed by stack {cluster.software_stack}{source}"
+        by = f"stack {cluster.software_stack}"
+        if cluster.karpenter_stack is not None:
+            by += f", karpenter by {cluster.karpenter_stack}"
+        yield f"installed by {by}{source}"
 
 
 def node_group_row(group: NodeGroupReport) -> Row:
-    """The node group of a fleet."""
+    """The node group of a fleet, or its node pool."""
     pods = f"{number(group.max_pods)} pods a node at most"
-    head = f"capacity type {group.capacity_type}, image type {group.ami_type}; {pods}"
+    is_pool = group.managed_by == "karpenter"
+    image = "image" if is_pool else "image type"
+    head = f"capacity type {group.capacity_type}, {image} {group.ami_type}; {pods}"
     resources = ", ".join(f"{name}: {number(many)}" for name, many in group.resources.items())
     details = [
         ("size", group.grown_by),
-        ("updates", f"{group.update} ({group.update_strategy})"),
+        ("updates", f"{group.update} ({group.update_strategy})" if group.update_strategy else group.update),
         ("resources", resources or "no devices"),
         ("labels", ", ".join(f"{name}={value}" for name, value in group.labels.items())),
         ("taints", ", ".join(group.taints) or "none"),
     ]
-    return Row("node group", [head], details)
+    return Row("node pool" if is_pool else "node group", [head], details)
 
 
 # A Slurm cluster of AWS PCS, and a compute node group in it.

@@ -185,7 +185,8 @@ def _fleet_words(fleet: FleetReport) -> Iterator[str]:
     node, servers = fleet.node, fleet.servers
     yield fleet.capacity.words
     if fleet.node_group:
-        yield f"node group, {fleet.node_group.capacity_type}"
+        kind = "node pool of Karpenter" if fleet.node_group.managed_by == "karpenter" else "node group"
+        yield f"{kind}, {fleet.node_group.capacity_type}"
     if fleet.placement.strategy:
         yield f"{fleet.placement.strategy} placement group"
     if node.network.efa_interface_count:

@@ -10,11 +10,14 @@ from pathlib import PurePosixPath
 from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+from cdk_gpu_clusters.fleet.karpenter import check_karpenter
 from cdk_gpu_clusters.rules.eks_cluster import check_public_cidrs, check_system_nodes, check_version
+from cdk_gpu_clusters.rules.karpenter import ROOM_FOR_DRIFT
 from cdk_gpu_clusters.rules.model_servers import CACHE_ON_SCRATCH
+from cdk_gpu_clusters.rules.node_group import check_autoscaled
 
 from ._base import SpecModel
-from ._document import Fault, faults_at
+from ._document import Fault, Key, faults_at
 from ._parts import FleetPart, SpecParts
 from ._rules import (
     EKS_EXISTING,
@@ -26,6 +29,7 @@ from ._rules import (
     EKS_SUBNETS,
     EKS_UNUSED,
     EKS_WEIGHTS,
+    NODE_SCALING,
 )
 from .eks import EksSpec, SystemNodesSpec
 from .fleet import ImageByOs
@@ -57,7 +61,7 @@ def check_eks(parts: SpecParts) -> list[Fault]:
         return [] if parts.eks is None else faults_at(("eks",), [_NOT_ON_EKS], at_key=True)
     faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
     spec = parts.eks or EksSpec()
-    faults += [*check_names(parts), *_check_mirror(spec, parts)]
+    faults += [*check_names(parts), *_check_mirror(spec, parts), *_check_autoscaler(spec, parts)]
     if spec.existing is not None:
         return faults + _check_existing(spec)
     return faults + _check_control_plane(parts) + _check_new(spec)
@@ -156,6 +160,62 @@ def check_devices(view: PlannedFleet) -> list[Fault]:
         severity=Severity.WARNING,
     )
     return faults_at((*view.key, "instance_type"), [finding])
+
+
+# What launches nodes for pods: Karpenter, or the Cluster Autoscaler.
+
+#: Paths of findings about a node pool -> the field that decides.
+_FIELDS = {"update_policy": "update"}
+_NO_DRIFT = "write update: never, and delete old nodes yourself: kubectl delete nodeclaim"
+
+
+def check_node_pool(view: PlannedFleet) -> list[Fault]:
+    """Find fleets that Karpenter is to launch and cannot."""
+    key, spec = (*view.key, "managed_by"), view.spec
+    if spec.managed_by is not None and not view.profile.joins_eks:
+        finding = NODE_SCALING.finding(
+            cause="a managed node group and Karpenter are of Amazon EKS",
+            got=f"managed_by: {spec.managed_by} without orchestrator: eks",
+            fix="write orchestrator: eks, or remove managed_by",
+            severity=Severity.WARNING,
+        )
+        return faults_at(key, [finding])
+    if not view.is_pool or view.plan.interfaces_or_none is None:
+        return []
+    faults = [] if view.parts.eks_is_broken else _check_applied(view.parts.eks or EksSpec(), key, "Karpenter")
+    for finding in check_karpenter(view.plan, view.node_group):
+        field = _FIELDS.get(finding.path, finding.path)
+        if field == "nodes" and spec.scales:
+            field = "min_nodes"
+        fix = _NO_DRIFT if finding.id == ROOM_FOR_DRIFT.id else finding.fix
+        faults += faults_at((*view.key, field), [replace(finding, path="", fix=fix)])
+    return faults
+
+
+def _check_applied(spec: EksSpec, key: Key, program: str) -> list[Fault]:
+    if spec.software.apply:
+        return []
+    finding = NODE_SCALING.finding(
+        cause=f"{program} gets its rights, its chart and its objects from one deployment",
+        got="eks.software.apply: false",
+        fix="write eks.software.apply: true",
+    )
+    return faults_at(key, [finding])
+
+
+def _check_autoscaler(spec: EksSpec, parts: SpecParts) -> list[Fault]:
+    """Find a Cluster Autoscaler that is not installed, or has nothing to do."""
+    if not spec.software.cluster_autoscaler:
+        return []
+    key = ("eks", "software", "cluster_autoscaler")
+    faults = _check_applied(spec, key, "the Cluster Autoscaler")
+    bounded = {one.name: False for one in parts.fleets if one.spec.scales and one.spec.managed_by != "karpenter"}
+    unknown = any(one.broken & {"nodes", "min_nodes", "max_nodes", "managed_by"} for one in parts.fleets)
+    found = [] if unknown else [replace(one, path="", fix=_NO_GROUPS) for one in check_autoscaled(bounded)]
+    return faults + faults_at(key, found)
+
+
+_NO_GROUPS = "give a fleet min_nodes and max_nodes and no managed_by: karpenter, or remove cluster_autoscaler"
 
 
 def _check_fleet(part: FleetPart) -> list[Fault]:

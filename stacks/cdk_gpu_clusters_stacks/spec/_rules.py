@@ -160,6 +160,12 @@ EKS_NAMES = define_rule(
     "a fleet of model servers on EKS has a name that no job or server of another fleet gets",
     source="gpu-clusters manifests: <fleet>-job, -train-job, -nccl-test, -all, and -mig-<profile>",
 )
+NODE_SCALING = define_rule(
+    "GPU-SPEC-060",
+    "what launches nodes of Amazon EKS for pods is installed by the deployment: with orchestrator eks, and "
+    "eks.software.apply",
+    source=_FORMAT,
+)
 EKS_WEIGHTS = define_rule(
     "GPU-SPEC-041",
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",

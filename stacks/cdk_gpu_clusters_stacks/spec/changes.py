@@ -51,6 +51,8 @@ class Resource(Enum):
     SYSTEM_NODES = auto()
     SYSTEM_TEMPLATE = auto()
     SOFTWARE = auto()
+    #: Karpenter itself: its role, its queue of notices and its chart.
+    KARPENTER = auto()
 
     #: The cluster of AWS PCS, and what is in it beside the fleets.
     SLURM_CLUSTER = auto()
@@ -74,6 +76,8 @@ class Resource(Enum):
     NODE_GROUP = auto()
     #: What EKS cannot change of a node group: with another one it is another node group.
     NODE_GROUP_IDENTITY = auto()
+    #: The objects of Karpenter in the place of a launch template and a node group.
+    NODE_POOL = auto()
     COMPUTE_NODE_GROUP = auto()
     NODE_ROLE = auto()
     PLACEMENT_GROUP = auto()

@@ -11,7 +11,7 @@ from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
 from ._check_data import check_stores
-from ._check_eks import check_devices, check_eks
+from ._check_eks import check_devices, check_eks, check_node_pool
 from ._check_inference import check_balancer, check_inference_nodes, check_inference_values, check_server
 from ._check_monitoring import check_monitoring
 from ._check_network import check_network, check_region, check_service_network, check_zones
@@ -148,6 +148,7 @@ _OF_NODES: tuple[tuple[frozenset[str], FleetCheck], ...] = (
     (frozenset({"capacity"}), check_group_region),
     (frozenset({"capacity", "update"}), check_node_group),
     (COUNTS | {"capacity", "mig", "update"}, check_compute_nodes),
+    (COUNTS | {"capacity", "efa", "interface_policy", "managed_by", "mig", "update"}, check_node_pool),
     (frozenset({"image"}), check_machine_image),
     (frozenset(), check_devices),
     (frozenset(), check_mig),

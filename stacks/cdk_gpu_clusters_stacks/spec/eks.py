@@ -97,6 +97,11 @@ class SoftwareSpec(SpecModel):
         default=False,
         description="Whether KubeRay's operator is part of it, with a place in the queue for the heads of Ray.",
     )
+    cluster_autoscaler: Annotated[bool, changes_with("software")] = Field(
+        default=False,
+        description="Whether the Cluster Autoscaler is part of it, which sizes managed node groups with `min_nodes` "
+        "and `max_nodes` by the pods that wait. Only with `apply: true`.",
+    )
     mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,
         description="Registry, with a path if any, that holds copies of all charts and images, for networks without "
@@ -139,13 +144,15 @@ class ExistingEksSpec(SpecModel):
 class EksSpec(SpecModel):
     """The cluster of Amazon EKS: made here, or an existing one."""
 
-    existing: Annotated[ExistingEksSpec | None, updates(Resource.SOFTWARE)] = Field(
+    existing: Annotated[ExistingEksSpec | None, updates(Resource.SOFTWARE, Resource.KARPENTER)] = Field(
         default=None,
         description="A cluster that exists already. Default: one is made, in a stack of its own.",
     )
     kubernetes_version: Annotated[
         KubernetesVersion | None,
-        updates(Resource.CONTROL_PLANE, Resource.SYSTEM_NODES, Resource.NODE_GROUP, Resource.SOFTWARE),
+        updates(
+            Resource.CONTROL_PLANE, Resource.SYSTEM_NODES, Resource.NODE_GROUP, Resource.SOFTWARE, Resource.KARPENTER
+        ),
     ] = Field(
         default=None,
         description="Version of Kubernetes, in quotes. Default: the one that this version of the library is tested "
@@ -169,7 +176,7 @@ class EksSpec(SpecModel):
     system_nodes: Annotated[SystemNodesSpec, NO_CHANGE] = Field(
         default=SystemNodesSpec(), description="Nodes without accelerators for the cluster's own pods."
     )
-    software: Annotated[SoftwareSpec, updates(Resource.SOFTWARE)] = Field(
+    software: Annotated[SoftwareSpec, updates(Resource.SOFTWARE, Resource.KARPENTER, Resource.NODE_GROUP)] = Field(
         default=SoftwareSpec(), description="What is installed in the cluster."
     )
     kubectl: Annotated[KubectlSpec, updates(Resource.EKS_TEMPLATE)] = Field(

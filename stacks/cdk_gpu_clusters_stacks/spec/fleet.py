@@ -380,6 +380,14 @@ class NodesSpec(SpecModel):
         description="Placement group of the fleet. Default: cluster with EFA, none for Capacity Blocks (EC2 refuses "
         "one) and without EFA; a reservation's own.",
     )
+    managed_by: Annotated[
+        Literal["eks", "karpenter"] | None,
+        makes(Resource.EKS_TEMPLATE, Resource.NODE_GROUP, Resource.NODE_POOL, Resource.BLOCK_FOLLOWER),
+    ] = Field(
+        default=None,
+        description="What launches and ends the nodes on Amazon EKS. `eks`: a managed node group. `karpenter`: a node "
+        "pool of Karpenter, which the deployment installs, with the same nodes. Default: eks.",
+    )
     mig: Annotated[MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP)] = Field(
         default=None,
         description="How every GPU is split with MIG: profiles separated by commas, by name or id, the same for all "

@@ -60,11 +60,21 @@ class TrainingSpec(SpecModel):
 
     fleets: Annotated[dict[Name, FleetSpec], NO_CHANGE] = Field(default={}, description=_FLEETS)
 
+    @property
+    def has_pools(self) -> bool:
+        """Whether Karpenter is to launch the nodes of one."""
+        return any(one.managed_by == "karpenter" for one in self.fleets.values())
+
 
 class InferenceSpec(SpecModel):
     """What serves: fleets of nodes with model servers, each behind a load balancer of its own."""
 
     fleets: Annotated[dict[Name, InferenceFleetSpec], NO_CHANGE] = Field(default={}, description=_FLEETS)
+
+    @property
+    def has_pools(self) -> bool:
+        """Whether Karpenter is to launch the nodes of one."""
+        return any(one.managed_by == "karpenter" for one in self.fleets.values())
 
 
 class ClusterSpec(SpecModel):
@@ -125,6 +135,8 @@ class ClusterSpec(SpecModel):
             Resource.LOAD_BALANCER,
             Resource.CONTROL_PLANE,
             Resource.SOFTWARE,
+            Resource.KARPENTER,
+            Resource.NODE_POOL,
             Resource.COMPUTE_NODE_GROUP,
             Resource.PCS_TEMPLATE,
             Resource.LOGIN_NODES,
@@ -142,13 +154,25 @@ class ClusterSpec(SpecModel):
         default={},
         description="Stores by name: file systems and buckets that outlive every fleet. Each made here is one stack.",
     )
-    training: Annotated[TrainingSpec, updates(Resource.SOFTWARE, Resource.DASHBOARD, Resource.SCRAPER)] = Field(
-        default=TrainingSpec(), description="Training fleets. A cluster has a fleet here or in `inference`."
-    )
-    inference: Annotated[InferenceSpec, updates(Resource.SOFTWARE, Resource.DASHBOARD, Resource.SCRAPER)] = Field(
+    training: Annotated[
+        TrainingSpec,
+        updates(Resource.SOFTWARE, Resource.DASHBOARD, Resource.SCRAPER),
+        makes(Resource.MORE_ENDPOINTS),
+    ] = Field(default=TrainingSpec(), description="Training fleets. A cluster has a fleet here or in `inference`.")
+    inference: Annotated[
+        InferenceSpec,
+        updates(Resource.SOFTWARE, Resource.DASHBOARD, Resource.SCRAPER),
+        makes(Resource.MORE_ENDPOINTS),
+    ] = Field(
         default=InferenceSpec(),
         description="Inference fleets. No name of a training fleet is theirs, too.",
     )
+
+    @property
+    def has_karpenter(self) -> bool:
+        """Whether Karpenter launches the nodes of a fleet."""
+        joins = ORCHESTRATORS[self.orchestrator].joins_eks
+        return joins and (self.training.has_pools or self.inference.has_pools)
 
     @property
     def features(self) -> tuple[NetworkFeature, ...]:
@@ -156,6 +180,7 @@ class ClusterSpec(SpecModel):
         features = list(FLEET_FEATURES)
         if ORCHESTRATORS[self.orchestrator].joins_eks:
             features += [*_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.eks.software.apply else [])]
+            features += [NetworkFeature.KARPENTER] if self.has_karpenter else []
         if ORCHESTRATORS[self.orchestrator].joins_slurm:
             features.append(NetworkFeature.PCS)
         if any(map(has_directory_bucket, self.data.values())):

@@ -16,6 +16,7 @@ from cdk_gpu_clusters.fleet.compute_node_group import (
     ComputeNodeGroupRequest,
     plan_compute_node_group,
 )
+from cdk_gpu_clusters.fleet.karpenter import is_static
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic, plan_fleet
@@ -28,6 +29,7 @@ from cdk_gpu_clusters.fleet.request import (
     ReservationFacts,
     SubnetFacts,
 )
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.node.exporters import NodeExporters
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
@@ -118,6 +120,28 @@ class PlannedFleet(FleetPart):
             self.plan, NodeGroupRequest(name=self.name, labels={FLEET_LABEL: self.name}, rolls=rolls)
         )
 
+    @property
+    def is_pool(self) -> bool:
+        """Whether Karpenter launches its nodes, by the plan of a managed node group."""
+        return self.profile.has_node_group and self.spec.managed_by == "karpenter"
+
+    @property
+    def is_autoscaled(self) -> bool:
+        """Whether the Cluster Autoscaler sizes it: a managed node group with bounds."""
+        eks = self.parts.eks
+        asked = eks is not None and eks.software.cluster_autoscaler
+        return asked and self.profile.has_node_group and not self.is_pool and not self.plan.keeps_size
+
+    @property
+    def node_pool(self) -> NodePool:
+        """It as manifests know it: whether pods that wait bring nodes, too.
+
+        Raises:
+            ConfigError: As `node_group`.
+        """
+        scales = self.is_autoscaled or (self.is_pool and not is_static(self.plan))
+        return replace(self.node_group.pool, scales=scales)
+
     @cached_property
     def compute_node_group(self) -> ComputeNodeGroupPlan:
         """What AWS PCS adds to it.
@@ -180,7 +204,11 @@ class PlannedFleet(FleetPart):
     @property
     def surge_nodes(self) -> int:
         """How many nodes a deployment may add for the time of an update."""
-        return self.node_group.surge_nodes if self.profile.has_node_group and self.node_group.request.rolls else 0
+        if not self.profile.has_node_group or not self.node_group.request.rolls:
+            return 0
+        if self.is_pool:  # one that scales has no room above its maximum
+            return self.node_group.request.max_unavailable if is_static(self.plan) else 0
+        return self.node_group.surge_nodes
 
     @property
     def scratch(self) -> ScratchSettings | None:

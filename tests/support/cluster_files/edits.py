@@ -157,6 +157,11 @@ def _on_ec2(text: str) -> str:
     return text if _EC2 in text else text.replace("\nregion:", f"\n{_EC2}region:", 1)
 
 
+#: Karpenter launches the second fleet.
+POOLED = _on(_EXISTING_EKS + _APPLIED, SMALL).replace(
+    "m8g.4xlarge, nodes: 2 }", "m8g.4xlarge, nodes: 2, managed_by: karpenter }"
+)
+
 #: Examples that EKS refuses, and why.
 REFUSED_BY_EKS = {
     "p5en-spot": "GPU-EKS-041",  # a limit of the spot price
@@ -252,6 +257,32 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         _on(_EXISTING_EKS + _APPLIED, TRAINING),
         "apply: true, trainer: false",
         "apply: true, trainer: false, ray: true",
+    ),
+    "EKS: from a managed node group to Karpenter": (POOLED, "managed_by: karpenter", "managed_by: eks"),
+    "EKS: from Karpenter to a managed node group": (
+        POOLED.replace("managed_by: karpenter", "managed_by: eks"),
+        "managed_by: eks",
+        "managed_by: karpenter",
+    ),
+    "EKS: another type of a node pool": (POOLED, "m8g.4xlarge", "m8g.8xlarge"),
+    "EKS: another user data of a node pool": (
+        POOLED,
+        "nodes: 2, managed_by",
+        "nodes: 2, watch: { mode: off }, managed_by",
+    ),
+    "EKS: Karpenter in a closed network": (
+        POOLED.replace("us-east-1a }", "us-east-1a, egress: closed }").replace(
+            "trainer: false", "mirror: 111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
+        ),
+        "managed_by: karpenter",
+        "managed_by: eks",
+    ),
+    "EKS: the Cluster Autoscaler": (
+        _on(_EXISTING_EKS + _APPLIED, SMALL).replace(
+            "trn1.32xlarge, nodes: 2", "g6.xlarge, min_nodes: 0, max_nodes: 2"
+        ),
+        "trainer: false",
+        "trainer: false, cluster_autoscaler: true",
     ),
     "EKS: kubectl for its nodes": (
         _on(_EXISTING_EKS + _KUBECTL, TRAINING),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.kubernetes import image
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE, HUGE_PAGES_RESOURCE, KERNEL_PART, allocatable
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
@@ -68,6 +69,7 @@ AUTOSCALER_NAMESPACE, AUTOSCALER_ACCOUNT = "kube-system", "cluster-autoscaler"
 # kubernetes/autoscaler @ 55c37cd, cluster-autoscaler/cloudprovider/aws/aws_manager.go:
 # extractAllocatableResourcesFromTags.
 _RESOURCE_TAG = "k8s.io/cluster-autoscaler/node-template/resources/"
+_GPU_LABEL = "k8s.amazonaws.com/accelerator"
 # The least that its threshold of utilization distinguishes from an empty node: one pod of a job keeps its node.
 _ALMOST_EMPTY = "0.01"
 
@@ -97,6 +99,26 @@ def scale_from_zero_tags(pool: NodePool) -> dict[str, str]:
     if huge_pages:
         found[HUGE_PAGES_RESOURCE] = f"{huge_pages}Mi"
     return {f"{_RESOURCE_TAG}{name}": value for name, value in found.items()}
+
+
+def scale_from_zero_labels(pool: NodePool) -> dict[str, str]:
+    """The label by which the Cluster Autoscaler knows that a node without GPUs waits for the device plugin.
+
+    Args:
+        pool: The group.
+
+    Source: kubernetes/autoscaler @ 55c37cd, cluster-autoscaler/cloudprovider/aws/README.md, "Special note on GPU
+    instances" (read 2026-11-27).
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> scale_from_zero_labels(node_pool("jobs", instance_type="g6e.xlarge", node_count=4))
+        {'k8s.amazonaws.com/accelerator': 'l40s'}
+    """
+    accelerator = pool.instance_type.accelerator
+    if accelerator is None or accelerator.kind is not AcceleratorKind.GPU:
+        return {}
+    return {_GPU_LABEL: accelerator.name.replace(" ", "-").lower()}
 
 
 def cluster_autoscaler_chart(

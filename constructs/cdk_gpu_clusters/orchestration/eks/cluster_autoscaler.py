@@ -12,12 +12,12 @@ from constructs import Construct
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, partition_of, path_of, region_of, report, stack_of
 from cdk_gpu_clusters._template import allow
-from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror
 from cdk_gpu_clusters.kubernetes.software.node_scaling import (
     AUTOSCALER_ACCOUNT,
     AUTOSCALER_NAMESPACE,
     cluster_autoscaler_chart,
+    scale_from_zero_labels,
     scale_from_zero_tags,
 )
 from cdk_gpu_clusters.orchestration.eks.add_ons import pod_principal
@@ -29,9 +29,6 @@ from cdk_gpu_clusters.rules.node_group import check_autoscaled
 # Tags that EKS gives the Auto Scaling group of a managed node group (kubernetes/autoscaler @ 55c37cd,
 # cluster-autoscaler/cloudprovider/aws/aws_manager.go, extractLabelsFromAsg, which reads both).
 _CLUSTER_TAG, _GROUP_TAG = "eks:cluster-name", "eks:nodegroup-name"
-# By it the autoscaler knows that a node without GPUs waits for the device plugin (the same README, "Special note on
-# GPU instances").
-_GPU_LABEL = "k8s.amazonaws.com/accelerator"
 
 _RIGHTS = AcceptedFinding(
     cause="`ClusterAutoscaler`: policy of its pod",
@@ -77,6 +74,7 @@ class ClusterAutoscaler(ClusterConstruct):
         cluster: IEksGpuCluster,
         groups: Sequence[EksGpuNodeGroup],
         mirror: ImageMirror | None = None,
+        node_group_names: Sequence[str] | None = None,
     ) -> None:
         """Define the role, and tag the groups.
 
@@ -86,6 +84,9 @@ class ClusterAutoscaler(ClusterConstruct):
             cluster: The cluster.
             groups: Node groups with bounds, which it sizes.
             mirror: Registries of a closed network, which hold copies of chart and image.
+            node_group_names: Names of the groups in their order, where these are in other stacks that publish them:
+                CloudFormation would refuse to replace a group whose name another stack imports. Those of `groups` if
+                left out.
 
         Raises:
             ConfigError: GPU-EKS-068.
@@ -108,9 +109,10 @@ class ClusterAutoscaler(ClusterConstruct):
         )
         for group in groups:
             _describe_nodes(group)
+        names = [one.node_group_name for one in groups] if node_group_names is None else node_group_names
         self.release: ChartRelease = cluster_autoscaler_chart(
             cluster_name=cluster.cluster_name,
-            groups=[{_CLUSTER_TAG: cluster.cluster_name, _GROUP_TAG: group.node_group_name} for group in groups],
+            groups=[{_CLUSTER_TAG: cluster.cluster_name, _GROUP_TAG: name} for name in names],
             region=region_of(stack_of(self)),
             mirror=mirror,
         )
@@ -160,6 +162,5 @@ def _describe_nodes(group: EksGpuNodeGroup) -> None:
     resource = group.cfn_nodegroup
     for name, value in scale_from_zero_tags(group.node_pool).items():
         resource.tags.set_tag(name, value)
-    accelerator = group.plan.instance_type.accelerator
-    if accelerator is not None and accelerator.kind is AcceleratorKind.GPU:
-        resource.labels = {**group.labels, _GPU_LABEL: accelerator.name.replace(" ", "-").lower()}
+    if scale_from_zero_labels(group.node_pool):
+        resource.labels = {**group.labels, **scale_from_zero_labels(group.node_pool)}

@@ -7,6 +7,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -29,6 +30,14 @@ NOTICES = {
     "CapacityReservationInterruption": ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
 }
 _NOTICE_SECONDS = 300
+_KEY_ACTIONS = (
+    "kms:CreateGrant",
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
 
 _RIGHTS = AcceptedFinding(
     cause="`Karpenter`: policies of its controller",
@@ -49,7 +58,77 @@ _RULES = AcceptedFinding(
 )
 
 
-class Karpenter(ClusterConstruct):
+class IKarpenter(ClusterConstruct):
+    """Karpenter in a cluster: a `Karpenter`, or that of another stack.
+
+    Example:
+        >>> from cdk_gpu_clusters import EksGpuCluster, Karpenter
+        >>> cluster = EksGpuCluster(stack, "Shared", vpc=two_zone_vpc)
+        >>> known = Karpenter.from_karpenter_attributes(
+        ...     stack, "SharedKarpenter", cluster=cluster, role_name="karpenter"
+        ... )
+        >>> entry = known.admit(iam.Role(stack, "SharedNodes", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com")))
+
+    Attributes:
+        cluster: The cluster.
+        role: Role of its controller.
+    """
+
+    role: iam.IRole
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: IEksGpuCluster) -> None:
+        """Define the construct; whoever makes it sets its role."""
+        super().__init__(scope, construct_id)
+        self.cluster: IEksGpuCluster = cluster
+        self._admitted: dict[str, eks.CfnAccessEntry] = {}
+        self._pass_role: iam.PolicyStatement | None = None
+        self._use_keys: iam.PolicyStatement | None = None
+
+    def admit(self, role: iam.IRole) -> eks.CfnAccessEntry:
+        """Let Karpenter launch nodes with a role, and let these join the cluster.
+
+        Source: Amazon EKS user guide, "Create access entries": type EC2_LINUX for nodes that EKS does not manage.
+
+        Args:
+            role: Role of the nodes.
+
+        Returns:
+            The access entry of the role, which has to exist before the first node.
+        """
+        known = cdk.Names.node_unique_id(role.node)
+        if known not in self._admitted:
+            self._admitted[known] = eks.CfnAccessEntry(
+                self,
+                f"Nodes{known}",
+                cluster_name=self.cluster.cluster_name,
+                principal_arn=role.role_arn,
+                type="EC2_LINUX",
+            )
+            self._let_pass(role.role_arn)
+        return self._admitted[known]
+
+    def let_use_key(self, key: kms.IKey) -> None:
+        """Let Karpenter launch nodes whose volumes a customer key encrypts; the key must trust policies of its account.
+
+        Source: Amazon EBS user guide, "Requirements for Amazon EBS encryption": permissions for users.
+
+        Args:
+            key: The key.
+        """
+        if self._use_keys is None:
+            self._use_keys = iam.PolicyStatement(actions=list(_KEY_ACTIONS))
+            iam.ManagedPolicy(self, "VolumeKeys", statements=[self._use_keys], roles=[self.role])
+        self._use_keys.add_resources(key.key_arn)
+
+    def _let_pass(self, role_arn: str) -> None:
+        if self._pass_role is not None:
+            self._pass_role.add_resources(role_arn)
+            return
+        self._pass_role = iam.PolicyStatement.from_json(pass_role_statement([role_arn]))
+        iam.ManagedPolicy(self, "PassRole", statements=[self._pass_role], roles=[self.role])
+
+
+class Karpenter(IKarpenter):
     """What Karpenter needs of an account, as its own CloudFormation template has it, and its chart.
 
     Makes the role of its controller, which the pods of its service account take by EKS Pod Identity; a queue for
@@ -94,11 +173,10 @@ class Karpenter(ClusterConstruct):
         Raises:
             ConfigError: GPU-EKS-066.
         """
-        super().__init__(scope, construct_id)
+        super().__init__(scope, construct_id, cluster=cluster)
         name = cluster.literal_name
         if name is None:
             report(self, [unknown_cluster_name()])
-        self.cluster: IEksGpuCluster = cluster
         self.queue: sqs.Queue = sqs.Queue(
             self,
             "Queue",
@@ -124,8 +202,6 @@ class Karpenter(ClusterConstruct):
             service_account=KARPENTER_ACCOUNT,
             role_arn=self.role.role_arn,
         )
-        self._admitted: dict[str, eks.CfnAccessEntry] = {}
-        self._pass_role: iam.PolicyStatement | None = None
         self.release: ChartRelease = karpenter_chart(
             cluster_name=cluster.cluster_name,
             interruption_queue=self.queue.queue_name,
@@ -144,35 +220,21 @@ class Karpenter(ClusterConstruct):
         """
         return software.install(self.release, after=[self])
 
-    def admit(self, role: iam.IRole) -> eks.CfnAccessEntry:
-        """Let Karpenter launch nodes with a role, and let these join the cluster.
-
-        Source: Amazon EKS user guide, "Create access entries": type EC2_LINUX for nodes that EKS does not manage.
+    @staticmethod
+    def from_karpenter_attributes(
+        scope: Construct, construct_id: str, *, cluster: IEksGpuCluster, role_name: str
+    ) -> IKarpenter:
+        """Import the Karpenter of another stack, to define nodes that it launches.
 
         Args:
-            role: Role of the nodes.
-
-        Returns:
-            The access entry of the role, which has to exist before the first node.
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            cluster: The cluster.
+            role_name: Name of the role of its controller; may be a CDK token.
         """
-        known = cdk.Names.node_unique_id(role.node)
-        if known not in self._admitted:
-            self._admitted[known] = eks.CfnAccessEntry(
-                self,
-                f"Nodes{known}",
-                cluster_name=self.cluster.cluster_name,
-                principal_arn=role.role_arn,
-                type="EC2_LINUX",
-            )
-            self._let_pass(role.role_arn)
-        return self._admitted[known]
-
-    def _let_pass(self, role_arn: str) -> None:
-        if self._pass_role is not None:
-            self._pass_role.add_resources(role_arn)
-            return
-        self._pass_role = iam.PolicyStatement.from_json(pass_role_statement([role_arn]))
-        iam.ManagedPolicy(self, "PassRole", statements=[self._pass_role], roles=[self.role])
+        found = IKarpenter(scope, construct_id, cluster=cluster)
+        found.role = iam.Role.from_role_name(found, "Role", role_name)
+        return found
 
     def _allow(self, cluster_name: str) -> None:
         stack = stack_of(self)

@@ -8,6 +8,7 @@ from typing import Unpack
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
 
@@ -30,7 +31,7 @@ from cdk_gpu_clusters.fleet.karpenter import (
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject
 from cdk_gpu_clusters.node.user_data import check_user_data
-from cdk_gpu_clusters.orchestration.eks.karpenter import Karpenter
+from cdk_gpu_clusters.orchestration.eks.karpenter import IKarpenter
 from cdk_gpu_clusters.orchestration.eks.nodes import EksGpuNodeGroupProps, EksNodes
 from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
@@ -38,16 +39,6 @@ from cdk_gpu_clusters.rules.karpenter import check_managed_options
 
 # Tags that Karpenter gives its instances (aws/karpenter-provider-aws @ 1d92708, concepts/nodeclasses.md, spec.tags).
 _CLUSTER_TAG, _POOL_TAG = "eks:eks-cluster-name", "karpenter.sh/nodepool"
-# What launching an instance with a volume under a customer key takes (Amazon EBS user guide, "Requirements for Amazon
-# EBS encryption": permissions for users).
-_KEY_ACTIONS = (
-    "kms:CreateGrant",
-    "kms:Decrypt",
-    "kms:DescribeKey",
-    "kms:GenerateDataKeyWithoutPlaintext",
-    "kms:ReEncryptFrom",
-    "kms:ReEncryptTo",
-)
 
 
 class EksGpuNodePool(EksNodes):
@@ -89,6 +80,7 @@ class EksGpuNodePool(EksNodes):
         cfn_instance_profile: Instance profile of the nodes, as an escape hatch.
         objects: The objects of Karpenter: node class, node pool and, where one is needed, node overlay.
         prerequisites: What has to exist before the objects are applied.
+        manifest: What applies the objects; None if you do.
         alarms: The alarms, whose recipients `alarms.add_topic` sets; None if there are none.
     """
 
@@ -98,9 +90,10 @@ class EksGpuNodePool(EksNodes):
         scope: Construct,
         construct_id: str,
         *,
-        karpenter: Karpenter,
+        karpenter: IKarpenter,
         instance_type: str | ec2.InstanceType,
         software: KubernetesSoftware | None = None,
+        instance_tags: Mapping[str, str] | None = None,
         **options: Unpack[EksGpuNodeGroupProps],
     ) -> None:
         """Define the nodes, and apply the objects.
@@ -111,6 +104,8 @@ class EksGpuNodePool(EksNodes):
             karpenter: What launches the nodes; its cluster is the one that they join.
             instance_type: Type of every node, such as `p5.48xlarge`.
             software: What applies the objects, after the chart of Karpenter; you apply `objects` if left out.
+            instance_tags: Tags of instances, volumes and interfaces, besides `Name`; none if left out. Tags of the app
+                do not reach what Karpenter makes.
             options: Those of `EksGpuNodeGroupProps`; all but the size may be left out.
 
         Raises:
@@ -124,7 +119,10 @@ class EksGpuNodePool(EksNodes):
             self,
             [*plan.findings, *group.findings, *check_karpenter(plan, group), *check_managed_options(options)],
         )
-        user_data, nodes_need = self._prepare(cluster, fleet, group, options, cluster_tag=_CLUSTER_TAG)
+        # Of their own: where the group was a managed one before, its nodes keep their role until they are drained, and
+        # EKS made the access entry of that one.
+        access = Construct(self, "Pool")
+        user_data, nodes_need = self._prepare(cluster, fleet, group, options, cluster_tag=_CLUSTER_TAG, access=access)
         added = plan.request.profile.added_user_data_bytes(own_image=False)
         report(self, check_user_data(user_data, added_bytes=added, not_secret=options.get("not_secret", ())))
         self.security_groups: list[ec2.ISecurityGroup] = [
@@ -138,7 +136,7 @@ class EksGpuNodePool(EksNodes):
         self._name = karpenter_name(group)
         volume = options.get("root_volume") or RootVolume()
         if volume.encryption_key is not None:
-            volume.encryption_key.grant(karpenter.role, *_KEY_ACTIONS)
+            karpenter.let_use_key(volume.encryption_key)
         parts = NodeClassParts(
             subnet_ids=[id_of(subnet) for subnet in fleet.subnets],
             security_group_ids=[id_of_group(one) for one in self.security_groups],
@@ -151,7 +149,7 @@ class EksGpuNodePool(EksNodes):
             throughput_mib_per_s=volume.throughput_mib_per_s,
             encryption_key_arn=None if volume.encryption_key is None else volume.encryption_key.key_arn,
             metadata_hop_limit=options.get("metadata_hop_limit", 1),
-            tags={"Name": path_of(self)},
+            tags={**(instance_tags or {}), "Name": path_of(self)},
         )
         overlay = gpu_node_overlay(plan, group)
         self.objects: list[KubernetesObject] = [
@@ -168,8 +166,10 @@ class EksGpuNodePool(EksNodes):
             self.cfn_instance_profile,
             karpenter,
         ]
+        self.manifest: eks.KubernetesManifest | None = None
         if software is not None:
-            software.apply(cdk.Names.node_unique_id(self.node), self.objects).node.add_dependency(*self.prerequisites)
+            self.manifest = software.apply(cdk.Names.node_unique_id(self.node), self.objects)
+            self.manifest.node.add_dependency(*self.prerequisites)
         self.alarms: NodeAlarms | None = self._raise_alarms(plan, options.get("alarms", AlarmSettings()))
 
     @property

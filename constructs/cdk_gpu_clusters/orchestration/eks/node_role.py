@@ -71,6 +71,7 @@ def allow_nodes(
     cluster_name: str,
     name_tag: str,
     cluster_tag: str = CLUSTER_TAG,
+    access: Construct | None = None,
 ) -> list[IDependable]:
     """Let the nodes of a group fetch their software, log, leave evidence, and end after a failed first boot.
 
@@ -85,6 +86,7 @@ def allow_nodes(
         cluster_name: Cluster of the group.
         name_tag: `Name` of its nodes.
         cluster_tag: Tag by which an instance names its cluster.
+        access: Construct below which the policies are; the node group if left out.
 
     Returns:
         What a node's first boot needs.
@@ -104,9 +106,9 @@ def allow_nodes(
             "ArnEquals": {"ec2:SourceInstanceARN": itself},
         },
     }
-    policy = allow_node(scope, role, log_group=log_group, evidence=evidence, statements=[end])
+    policy = allow_node(access or scope, role, log_group=log_group, evidence=evidence, statements=[end])
     _END_OF_NODES.at(policy, named_resource(policy, nodes))
     found: list[IDependable] = [asset.read_policy, policy]
     if update_policy is UpdatePolicy.NEVER_REPLACE:
-        found.append(asset.allow_earlier(scope, role))
+        found.append(asset.allow_earlier(scope, role, access=access))
     return found

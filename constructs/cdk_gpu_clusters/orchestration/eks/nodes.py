@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from constructs import IDependable
+from constructs import Construct, IDependable
 
 from cdk_gpu_clusters._cdk import path_of, report, resolved_or_none
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
@@ -150,6 +150,7 @@ class EksNodes(ServiceNodeGroup):
         options: EksGpuNodeGroupProps,
         *,
         cluster_tag: str = CLUSTER_TAG,
+        access: Construct | None = None,
     ) -> tuple[str, list[IDependable]]:
         """Define what the nodes are in, log to and may do, and write their user data.
 
@@ -159,6 +160,7 @@ class EksNodes(ServiceNodeGroup):
             group: The plan of the group.
             options: The options of the construct.
             cluster_tag: Tag by which an instance names its cluster.
+            access: Construct below which the role and its rights are; the group itself if left out.
 
         Returns:
             The user data, and what a node's first boot needs.
@@ -181,7 +183,9 @@ class EksNodes(ServiceNodeGroup):
             node_config=group.node_config,
         )
         user_data, self.node_asset = write_node(self, plan, request)
-        self.role = options.get("role") or EksNodeRole(self, "Role", cni_from_node_role=cluster.cni_from_node_role)
+        self.role = options.get("role") or EksNodeRole(
+            access or self, "Role", cni_from_node_role=cluster.cni_from_node_role
+        )
         nodes_need = allow_nodes(
             self,
             self.role,
@@ -192,6 +196,7 @@ class EksNodes(ServiceNodeGroup):
             cluster_name=cluster.cluster_name,
             cluster_tag=cluster_tag,
             name_tag=path_of(self),
+            access=access,
         )
         return user_data, nodes_need
 

@@ -69,6 +69,7 @@ class KubernetesSoftware(ClusterConstruct):
         releases: Iterable[ChartRelease] = (),
         vpc_subnets: ec2.SubnetSelection | None = None,
         kubectl_layer: lambda_.ILayerVersion | None = None,
+        service_token: str | None = None,
     ) -> None:
         """Define the function, and install charts.
 
@@ -80,19 +81,20 @@ class KubernetesSoftware(ClusterConstruct):
             vpc_subnets: Private subnets of the function; those of the control plane if left out, and the private ones
                 of an existing cluster's network.
             kubectl_layer: Layer with kubectl and Helm; the one of an installed package if left out.
+            service_token: `kubectl.service_token` of another stack, whose function applies everything; a function is
+                defined if left out. CloudFormation refuses another one later.
 
         Raises:
             ConfigError: GPU-EKS-027.
         """
         super().__init__(scope, construct_id)
         self.cluster: IEksGpuCluster = cluster
-        self.kubectl: Kubectl = Kubectl(
-            self,
-            "Kubectl",
-            cluster=cluster,
-            subnets=cluster.subnets if vpc_subnets is None else select_subnets(cluster.vpc, vpc_subnets).subnets,
-            kubectl_layer=kubectl_layer,
-        )
+        self.kubectl: Kubectl | SharedKubectl
+        if service_token is None:
+            subnets = cluster.subnets if vpc_subnets is None else select_subnets(cluster.vpc, vpc_subnets).subnets
+            self.kubectl = Kubectl(self, "Kubectl", cluster=cluster, subnets=subnets, kubectl_layer=kubectl_layer)
+        else:
+            self.kubectl = SharedKubectl(self, "Kubectl", cluster=cluster, service_token=service_token)
         access = [] if self.kubectl.access is None else [self.kubectl.access]
         self._before: list[IDependable] = [*access, *cluster.workload_prerequisites]
         for release in releases:
@@ -188,6 +190,7 @@ class Kubectl(Construct):
 
     Attributes:
         handle: The cluster as CDK's `HelmChart` and `KubernetesManifest` take it.
+        service_token: By which other stacks use the function.
         access: What gives the function its rights in the cluster; None where its role had them before.
     """
 
@@ -232,7 +235,27 @@ class Kubectl(Construct):
         self.node.try_remove_child("HasEcrPublic")  # a condition of the policies that it did not add
         _accept(provider)
         self.handle: eks.ICluster = _as_cdk_has_it(self, "Handle", cluster, provider)
+        self.service_token: str = provider.service_token
         self.access: IConstruct | None = cluster.grant_admin(role) if given is None else None
+
+
+class SharedKubectl(Construct):
+    """The function of another stack that runs kubectl and Helm against a cluster.
+
+    Attributes:
+        handle: The cluster as CDK's `HelmChart` and `KubernetesManifest` take it.
+        service_token: By which other stacks use the function.
+        access: None: the other stack gives the function its rights.
+    """
+
+    access: None = None
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: IEksGpuCluster, service_token: str) -> None:
+        """Name the function."""
+        super().__init__(scope, construct_id)
+        self.service_token: str = service_token
+        provider = eks.KubectlProvider.from_kubectl_provider_attributes(self, "Provider", service_token=service_token)
+        self.handle: eks.ICluster = _as_cdk_has_it(self, "Handle", cluster, provider)
 
 
 def _role(scope: Construct, cluster: IEksGpuCluster) -> iam.Role:

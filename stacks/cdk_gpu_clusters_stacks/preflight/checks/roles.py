@@ -8,7 +8,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.spec import LustreSpec, OpenZfsSpec
 
 from ..call import EBS_KEY, KEY, KEY_POLICY, ROLE, NoAnswer
-from ..check import Inquiry, Judge, Subjects, Verdict, define_check, failed, passed, warned, whole
+from ..check import Inquiry, Outcome, Subjects, Verdict, define_check, failed, passed, warned, whole
 from ..cluster import Cluster, fleets_where
 
 
@@ -16,7 +16,7 @@ def _when(wanted: Callable[[Cluster], object]) -> Subjects[Cluster]:
     return lambda cluster: {"": cluster} if wanted(cluster) else {}
 
 
-def _role(name: str, service: str) -> Judge[Cluster]:
+def _role(name: str, service: str) -> Callable[[Cluster, Inquiry], Verdict]:
     """Whether a service-linked role is there."""
 
     def judge(_: Cluster, inquiry: Inquiry) -> Verdict:
@@ -30,6 +30,16 @@ def _role(name: str, service: str) -> Judge[Cluster]:
     return judge
 
 
+def _spot_role(cluster: Cluster, inquiry: Inquiry) -> Verdict:
+    """Whether the role of EC2 Spot is there, before Karpenter launches: its rights do not include making it."""
+    found = _role(_SPOT, "spot.amazonaws.com")(cluster, inquiry)
+    launched = any(one.is_pool and one.plan.terms.kind is CapacityKind.SPOT for one in cluster.fleets.values())
+    if launched and found.outcome is not Outcome.PASS:
+        return failed(f"{_SPOT} does not exist, and Karpenter may not make it: no node is launched", fix=found.fix)
+    return found
+
+
+_SPOT = "AWSServiceRoleForEC2Spot"
 _auto_scaling = define_check(
     "GPU-PRE-141",
     "the service-linked role of EC2 Auto Scaling is there",
@@ -40,11 +50,12 @@ _auto_scaling = define_check(
 _spot = define_check(
     "GPU-PRE-142",
     "the service-linked role of EC2 Spot is there",
-    source='AWS EC2 user guide, "Service-linked role for Spot Instance requests"',
+    source='AWS EC2 user guide, "Service-linked role for Spot Instance requests"; aws/karpenter-provider-aws '
+    "@ 1d92708, v1.14/troubleshooting.md, Missing Service Linked Role",
     calls=(ROLE,),
     subjects=_when(lambda cluster: any(one.plan.terms.kind is CapacityKind.SPOT for one in cluster.fleets.values())),
     unless="no fleet is spot",
-)(_role("AWSServiceRoleForEC2Spot", "spot.amazonaws.com"))
+)(_spot_role)
 _fsx = define_check(
     "GPU-PRE-143",
     "the service-linked role of Amazon FSx is there",
