@@ -160,6 +160,15 @@ EKS_NAMES = define_rule(
     "a fleet of model servers on EKS has a name that no job or server of another fleet gets",
     source="gpu-clusters manifests: <fleet>-job, -train-job, -nccl-test, -all, and -mig-<profile>",
 )
+SLINKY_FLEETS = define_rule(
+    "GPU-SPEC-060", "a Slurm cluster on Kubernetes has training fleets of the file, each once", source=_FORMAT
+)
+SLINKY_SIZE = define_rule(
+    "GPU-SPEC-061",
+    "a fleet of a Slurm cluster on Kubernetes has a fixed number of nodes",
+    source="SlinkyProject/slurm-operator @ 87313da, docs/usage/autoscaling.md and helm/slurm/values.yaml: a NodeSet "
+    "has `replicas` pods, unless KEDA changes them",
+)
 EKS_WEIGHTS = define_rule(
     "GPU-SPEC-041",
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",

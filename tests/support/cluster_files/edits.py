@@ -253,6 +253,11 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "apply: true, trainer: false",
         "apply: true, trainer: false, ray: true",
     ),
+    "EKS: software with Slurm": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        "apply: true, trainer: false",
+        "apply: true, trainer: false, slurm: { fleets: [trainers, helpers] }",
+    ),
     "EKS: kubectl for its nodes": (
         _on(_EXISTING_EKS + _KUBECTL, TRAINING),
         "my-tools/kubectl",
