@@ -25,8 +25,8 @@ SLICES = node_pool(
 IDS = {"slices": [[2, 3, 9]] * 8}
 
 
-def _database(host: str = "DB.lab.internal", secret: str = "db.password") -> SlurmDatabase:
-    return SlurmDatabase(host=host, secret_name=secret)
+def _database(host: str = "DB.lab.internal", *, secret: str | None = None) -> SlurmDatabase:
+    return SlurmDatabase(host=host, secret_name=secret or "db.password")
 
 
 def errors(pools: list[NodePool], cluster: SlurmCluster | None = None) -> list[tuple[str, str]]:
