@@ -433,6 +433,12 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "nodes: 2, mounts: { /fsx: corpus }",
         "min_nodes: 0, max_nodes: 2, mounts: { /fsx: corpus }",
     ),
+    "Ray on its nodes": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, ray: {}"),
+    "another head of Ray on nodes that roll": (
+        TRAINING.replace("nodes: 4, capacity: spot", "nodes: 4, capacity: spot, update: rolling, ray: {}"),
+        "ray: {}",
+        "ray: { head: ray.lab.internal }",
+    ),
     "users with the role of the node": (
         TRAINING,
         "nodes: 4, capacity: spot",
