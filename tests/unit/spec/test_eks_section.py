@@ -185,12 +185,12 @@ IDS = "gpu_instance_ids: { m: [[7],[7],[7],[7],[7],[7],[7],[7]] }"
         (f"{{ fleets: [a, m], {IDS} }}", []),
         ("{ fleets: [a, m], nvml_image: 'mine/slurmd:nvml' }", []),
         ("{ fleets: [a], accounting: { host: Db.lab.internal, secret_name: db.password } }", []),
-        ("{ fleets: [a, b] }", ["6 GPU-SPEC-060 error"]),
-        ("{ fleets: [a, a] }", ["6 GPU-SPEC-060 error"]),
-        ("{ fleets: [] }", ["6 GPU-SPEC-060 error"]),
-        ("{ fleets: [a, s] }", ["7 GPU-SPEC-061 warning"]),
+        ("{ fleets: [a, b] }", ["6 GPU-SPEC-061 error"]),
+        ("{ fleets: [a, a] }", ["6 GPU-SPEC-061 error"]),
+        ("{ fleets: [] }", ["6 GPU-SPEC-061 error"]),
+        ("{ fleets: [a, s] }", ["7 GPU-SPEC-062 warning"]),
         ("{ fleets: [a, m] }", ["7 GPU-GRES-006 error"]),
-        ("{}", ["7 GPU-GRES-006 error", "7 GPU-SPEC-061 warning"]),
+        ("{}", ["7 GPU-GRES-006 error", "7 GPU-SPEC-062 warning"]),
         ("{ fleets: [a, m], gpu_instance_ids: { m: [[7]] } }", ["6 GPU-GRES-002 error"]),
         (f"{{ fleets: [a], {IDS} }}", ["6 GPU-SLK-003 error"]),
         ("{ fleets: [a], accounting: { host: 'db:3306', secret_name: db } }", ["6 GPU-SLK-004 error"]),
@@ -221,8 +221,8 @@ def test_names_of_fleets_are_those_of_partitions(fleet: str, rule: str | None, t
 
 def test_model_servers_are_no_nodes_of_slurm(tmp_path: Path) -> None:
     text = HEAD + NEW + "eks: { software: { slurm: { fleets: [a] } } }\n" + SERVING + " } } }\n"
-    assert found(tmp_path, text) == ["6 GPU-SPEC-060 error"]
-    assert found(tmp_path, text.replace("fleets: [a]", "")) == ["6 GPU-SPEC-060 error"]
+    assert found(tmp_path, text) == ["6 GPU-SPEC-061 error"]
+    assert found(tmp_path, text.replace("fleets: [a]", "")) == ["6 GPU-SPEC-061 error"]
 
 
 def test_faults_of_a_fleet_hide_no_others_and_make_none(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_what_the_fleet_would_refuse_is_found_at_its_key(fleet: str, expected: l
 def test_other_orchestrators_start_jobs_themselves(orchestrator: str, fix: str, tmp_path: Path) -> None:
     head = HEAD + f"orchestrator: {orchestrator}\n"
     found = read_cluster(written(tmp_path, "      ray: {}\n", head)).findings
-    (error,) = [one for one in found if one.id == "GPU-SPEC-062"]
+    (error,) = [one for one in found if one.id == "GPU-SPEC-063"]
     assert (error.path.split(":")[-2], error.fix) == ("11", fix)
 
 
