@@ -304,6 +304,7 @@ class FleetStack(NodesStack):
             scratch=spec.scratch,
             user_data_parts=self.user_parts(),
             metadata_users=spec.metadata_users,
+            ray=fleet.ray,
             **self.training_options(),
             **self.node_options(),
         )

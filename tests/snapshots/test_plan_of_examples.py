@@ -42,6 +42,12 @@ SAYS = {
         "SPOT; Slurm starts nodes for waiting jobs, and ends idle ones",
         "Weight=1",
     ),
+    "eks-p5-slurm": (
+        "partition trainers, the default one: 4 nodes with gpu:h100:8; topology ec2-3",
+        "partition trial: 1 node with gpu:l4:1",
+        "a login node, reached inside the cluster only; accounting in slurm.abcdefghijkl",
+        "slurm-operator 1.2.1, slurm 1.2.1",
+    ),
     "eks-g5-dev": (
         "reached from inside the network, and from 203.0.113.0/24",
         "capacity type SPOT, image type AL2023_x86_64_NVIDIA",

@@ -34,8 +34,12 @@ from cdk_gpu_clusters.kubernetes.software import (
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
+from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases, volumes
+from cdk_gpu_clusters_stacks.spec import load_cluster
 
 RECORDINGS = Path(__file__).parents[1] / "unit" / "kubernetes" / "rendered_charts.json"
+#: The example of a cluster file with Slurm on Kubernetes.
+SLURM_EXAMPLE = Path(__file__).parents[2] / "examples" / "eks-p5-slurm.yaml"
 MIRROR = ImageMirror(
     images="111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",
     charts="oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts",
@@ -104,6 +108,15 @@ def slurm_pools() -> list[NodePool]:
 
 
 @cache
+def example_of_slurm() -> tuple[tuple[ChartRelease, ...], tuple[NodePool, ...]]:
+    """The releases of Slurm of the example of a cluster file, and its groups of nodes."""
+    spec = load_cluster(SLURM_EXAMPLE)
+    found = node_pools(spec, volumes(spec))
+    charts = [one for one in releases(spec, found.values()) if one.name.startswith("slurm")]
+    return tuple(charts), tuple(found[name] for name in spec.slinky_fleets)
+
+
+@cache
 def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
     """Clusters whose software is rendered."""
     sliced = [pool for pool in pools() if pool.mig is not None]
@@ -126,6 +139,7 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
         ),
         "Slurm": slurm_software(slurm_pools(), SLURM),
         "closed network, Slurm": slurm_software(slurm_pools(), SLURM, mirror=MIRROR),
+        "Slurm of a cluster file": example_of_slurm()[0],
         "Ray": cluster_software(pools(), ray=True),
         "closed network, Ray": cluster_software(pools(), ray=True, mirror=MIRROR),
     }

@@ -124,6 +124,20 @@ def test_the_deployment_installs_charts_and_applies_objects_on_request(synthesiz
     assert "${" not in texts, "no variable of the shell is left"
 
 
+def test_slurm_comes_last_with_the_volumes_of_its_nodes(synthesize: Synthesize) -> None:
+    made = synthesize(example("eks-p5-slurm").replace("  software:\n", "  software:\n    apply: true\n"))
+    found = resources(made["slurm-pods-software"])
+    charts = {one["Properties"]["Release"]: one for one in of_type(found, "Custom::AWSCDK-EKS-HelmChart").values()}
+    values = json.dumps(charts["slurm"]["Properties"]["Values"])
+
+    assert list(charts)[-2:] == ["slurm-operator", "slurm"]
+    assert '"OutputName": "FileSystemId"' in values
+    assert "${" not in values, "no variable of the shell is left"
+    assert "Wait" not in charts["slurm"]["Properties"], "its nodes may come later"
+    objects = of_type(found, "Custom::AWSCDK-EKS-KubernetesResource")
+    assert "ClusterQueue" not in json.dumps([one["Properties"]["Manifest"] for one in objects.values()])
+
+
 def test_model_servers_are_among_what_the_deployment_applies(synthesize: Synthesize) -> None:
     made = synthesize(example("eks-p4d-mig").replace("eks:\n", APPLY))
     objects = of_type(resources(made["upscale-software"]), "Custom::AWSCDK-EKS-KubernetesResource")

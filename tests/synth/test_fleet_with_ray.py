@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from aws_cdk import CfnParameter
 
 from cdk_gpu_clusters import ConfigError, GpuFleet, MigLayout, NodeWatch, RayNodes, UserDataPart
 from cdk_gpu_clusters.node.ray import check_ray_nodes
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.spec import load_cluster
 from stack_fixtures import Site, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
@@ -42,6 +45,24 @@ def test_a_fleet_without_ray_says_nothing_of_it(site: Site) -> None:
     fleet(site)
     text = user_data(site)
     assert "ray" not in text.replace("array", "")
+
+
+def test_the_key_of_the_cluster_file_starts_ray_after_the_script_of_the_fleet(app_factory: Any, tmp_path: Path) -> None:
+    (tmp_path / "install.sh").write_text("#!/bin/sh\npython3 -m venv /opt/ray\n")
+    file = tmp_path / "cluster.yaml"
+    fleet_keys = "instance_type: g6.xlarge, nodes: 2, user_data: install.sh, ray: { head: ray.lab.internal }"
+    file.write_text(
+        "version: 1\nname: lab\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
+        f"training: {{ fleets: {{ a: {{ {fleet_keys} }} }} }}\n"
+    )
+    app = app_factory()
+    build_cluster(app, load_cluster(file))
+    template = json.loads((Path(app.synth().directory) / "lab-fleet-a.template.json").read_text())
+    encoded = only(template["Resources"], TEMPLATE)["LaunchTemplateData"]["UserData"]["Fn::Base64"]
+    text = "".join(part for part in encoded["Fn::Join"][1] if isinstance(part, str))
+    assert "RAY_HEAD=ray.lab.internal\n" in text
+    assert text.index("python3 -m venv /opt/ray") < text.index("systemctl start --no-block gpu-ray.service")
+    assert text.count("gpu-ray.service") == 3  # a job of the node, enabled, and started
 
 
 def test_split_gpus_are_refused(site: Site) -> None:

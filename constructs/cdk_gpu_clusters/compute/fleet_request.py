@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -30,7 +30,7 @@ from cdk_gpu_clusters.fleet.request import (
 )
 from cdk_gpu_clusters.node.kubernetes_node import NodeConfig
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.ray import RAY_UNIT, check_ray_nodes, ray_part
+from cdk_gpu_clusters.node.ray import check_ray_nodes, ray_part, watch_with_ray
 from cdk_gpu_clusters.node.settings import NodeWatch
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 
@@ -189,8 +189,7 @@ def with_ray(scope: Construct, options: GpuFleetProps) -> GpuFleetProps:
         ),
     )
     parts = [*options.get("user_data_parts", ()), ray_part(ray)]
-    watch = options.get("watch") or NodeWatch()
-    return {**options, "user_data_parts": parts, "watch": replace(watch, job_units=(*watch.job_units, RAY_UNIT))}
+    return {**options, "user_data_parts": parts, "watch": watch_with_ray(options.get("watch") or NodeWatch())}
 
 
 def image_request(image: NodeImage) -> ImageRequest:

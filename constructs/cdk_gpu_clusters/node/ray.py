@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdk_gpu_clusters.errors import Finding, check, define_rule
-from cdk_gpu_clusters.node.settings import UserDataPart
+from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
 
 #: The unit, in the software of every node; only the part of `ray_part` starts it.
 RAY_UNIT = "gpu-ray.service"
@@ -70,6 +70,19 @@ def ray_part(ray: RayNodes) -> UserDataPart:
         f"systemctl enable {RAY_UNIT} && systemctl start --no-block {RAY_UNIT}",
     ]
     return UserDataPart(content_type="text/x-shellscript", body="\n".join([*lines, ""]))
+
+
+def watch_with_ray(watch: NodeWatch) -> NodeWatch:
+    """How nodes that run Ray are watched: it is a job of the node, and stopped with the others.
+
+    Args:
+        watch: How they are watched otherwise.
+
+    Example:
+        >>> watch_with_ray(NodeWatch(job_units=("own.service",))).job_units
+        ('own.service', 'gpu-ray.service')
+    """
+    return replace(watch, job_units=(*watch.job_units, RAY_UNIT))
 
 
 @check

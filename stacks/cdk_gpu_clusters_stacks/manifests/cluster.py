@@ -10,7 +10,7 @@ from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import document_text
-from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software
+from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software, slurm_software
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters_stacks.spec.data import (
     NEW_FILE_SYSTEMS,
@@ -112,15 +112,19 @@ def mirror_of(spec: ClusterSpec) -> ImageMirror | None:
 
 def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease, ...]:
     """The charts of a cluster file, in the order in which they are installed."""
-    software = spec.eks.software
-    return cluster_software(
-        tuple(pools),
+    software, by_name = spec.eks.software, {pool.name: pool for pool in pools}
+    made = cluster_software(
+        tuple(by_name.values()),
         kubernetes_version=kubernetes_version(spec),
         trainer=software.trainer,
         ray=software.ray,
         mirror=mirror_of(spec),
         region=spec.region,
     )
+    if software.slurm is None:
+        return made
+    of_slurm = [by_name[name] for name in spec.slinky_fleets]
+    return (*made, *slurm_software(of_slurm, software.slurm.cluster, mirror=mirror_of(spec)))
 
 
 def scaling_releases(spec: ClusterSpec, fleets: Iterable[PlannedFleet]) -> tuple[ChartRelease, ...]:
@@ -153,6 +157,7 @@ def values_file(index: int, one: ChartRelease) -> str:
     return f"software/{index}-{one.name}.values.yaml"
 
 
+_SLURM = "slurm"
 _INSIDE = (
     "# The API server is reached from inside the network only: run this there, such as in an AWS CloudShell VPC",
     "# environment, or let the deployment install everything (eks.software.apply: true).",
@@ -176,27 +181,44 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
         *([] if spec.eks.existing or spec.eks.public_access_cidrs else _INSIDE),
         "",
     ]
-    lines += [_install(index, one) for index, one in enumerate(charts, start=1)]
+    values = values_files(charts)
     known = [variable(store, name) for store in store_stacks(spec) for name in OUTPUTS]
-    lines += ["", *_lookups(spec, objects)]
+    installed = [_install(one, *file, known) for one, file in zip(charts, values.items(), strict=True)]
+    # Asked once, before the first line that needs an answer.
+    asked = _lookups(spec, {**values, **objects})
+    early = any(_named(text, known) for text in values.values())
+    lines += [*asked, *installed, ""] if early else [*installed, "", *asked]
     lines += [_apply(path, text, known) for path, text in objects.items()]
     return "\n".join(lines) + "\n"
 
 
 def _apply(path: str, text: str, known: Iterable[str]) -> str:
-    named = [f"${{{name}}}" for name in known if f"${{{name}}}" in text]
-    if not named:
-        return f"kubectl apply -f {shlex.quote(path)}"
+    if named := _named(text, known):
+        return f"{_filled(path, named)} | kubectl apply -f -"
+    return f"kubectl apply -f {shlex.quote(path)}"
+
+
+def _named(text: str, known: Iterable[str]) -> list[str]:
+    """The variables that a text has."""
+    return [f"${{{name}}}" for name in known if f"${{{name}}}" in text]
+
+
+def _filled(path: str, named: Iterable[str]) -> str:
+    """The command that prints a file with the values of its variables."""
     # Only these: what looks like a variable in somebody's command stays.
     escaped = " ".join(f"\\{one}" for one in named)
-    return f'envsubst "{escaped}" <{shlex.quote(path)} | kubectl apply -f -'
+    return f'envsubst "{escaped}" <{shlex.quote(path)}'
 
 
-def _install(index: int, one: ChartRelease) -> str:
+def _install(one: ChartRelease, path: str, text: str, known: Iterable[str]) -> str:
     place = [one.repository] if one.repository.startswith("oci://") else [one.chart, "--repo", one.repository]
     head = ["helm", "upgrade", "--install", one.name, *place, "--version", one.version]
-    tail = ["--namespace", one.namespace, "--create-namespace", "--values", values_file(index, one), "--wait"]
-    return shlex.join([*head, *tail])
+    named = _named(text, known)
+    # Pods of Slurm run on nodes that may not be there yet.
+    waits = [] if one.chart == _SLURM else ["--wait"]
+    tail = ["--namespace", one.namespace, "--create-namespace", "--values", "-" if named else path, *waits]
+    command = shlex.join([*head, *tail])
+    return f"{_filled(path, named)} | {command}" if named else command
 
 
 def _lookups(spec: ClusterSpec, objects: Mapping[str, str]) -> list[str]:

@@ -84,13 +84,14 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
     Raises:
         ConfigError: Faults of queues, volumes and model servers.
     """
+    # Pods of Slurm take entire nodes, and bring their own volumes.
+    free = {name: pool for name, pool in pools.items() if name not in spec.slinky_fleets}
     # One head at a time for each training fleet that Ray runs on.
-    heads = [RayHead() for name in spec.training.fleets if spec.eks.software.ray and _takes_ray(pools[name])]
-    parts = {
-        "cluster/queues": Manifest(objects=queues(list(pools.values()), ray_heads=heads)),
-        "cluster/node-health": Manifest(objects=node_health_rights()),
-    }
-    mounted = {one.name: one for pool in pools.values() for one in pool.mounts.values()}
+    with_ray = [name for name in spec.training.fleets if spec.eks.software.ray and name in free]
+    heads = [RayHead() for name in with_ray if _takes_ray(free[name])]
+    parts = {"cluster/queues": Manifest(objects=queues(list(free.values()), ray_heads=heads))} if free else {}
+    parts["cluster/node-health"] = Manifest(objects=node_health_rights())
+    mounted = {one.name: one for pool in free.values() for one in pool.mounts.values()}
     for name, volume in mounted.items():
         parts[f"cluster/volume-{name}"] = Manifest(objects=shared_volume(volume))
     for name, fleet in spec.inference.fleets.items():
@@ -166,6 +167,7 @@ def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest
         **{
             name: training_jobs(name, fleet, pools[name], source=source, software=spec.eks.software)
             for name, fleet in spec.training.fleets.items()
+            if name not in spec.slinky_fleets
         },
         **{name: inference_jobs(name, serving, pools[name]) for name, serving in spec.inference.fleets.items()},
     }

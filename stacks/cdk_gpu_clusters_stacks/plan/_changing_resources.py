@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from cdk_gpu_clusters.fleet.karpenter import is_static
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
+from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.spec.changes import Resource
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, EfsSpec, LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec
@@ -525,14 +526,40 @@ _KARPENTER = (
         source="AWS CDK: helm upgrade of its kubectl provider",
     ),
 )
+
+
+def _follow_software(before: Side, after: Side) -> str:
+    """What becomes of pods and jobs: nodes of Slurm are pods of the software, too."""
+    old, new = _node_sets(before), _node_sets(after)
+    gone = [name for name in old if name not in new]
+    changed = [name for name in old if name in new and old[name] != new[name]]
+    words = "pods of the software restart on running nodes; "
+    if changed:
+        words += (
+            f"Slurm drains nodes of {', '.join(changed)}, a quarter of a partition at once (rounded up), and replaces "
+            "the pod of each when its jobs have ended; "
+        )
+    if gone:
+        return f"{words}the pods of Slurm on {', '.join(gone)} go, and with them the jobs that run there"
+    return f"{words}jobs go on"
+
+
+def _node_sets(side: Side) -> Mapping[str, object]:
+    """The groups of nodes of Slurm, as its chart gets them, without their size."""
+    pools = node_pools(side.cluster, volumes(side.cluster))
+    made = [one.values["nodesets"] for one in releases(side.cluster, pools.values()) if one.chart == "slurm"]
+    return {name: {**one, "replicas": 0} for sets in made for name, one in sets.items()}
+
+
 _SOFTWARE = (
     _TAGS,
     Row(
         Resource.SOFTWARE,
         "",
         updated="charts and manifests that differ are installed again; what the file no longer has is removed",
-        nodes="pods of the software restart on running nodes; jobs go on",
-        source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider",
+        nodes=_follow_software,
+        source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider; SlinkyProject/slurm-operator "
+        "@ 87313da, docs/concepts/nodeset-controller.md and internal/controller/nodeset/nodeset_sync.go",
     ),
 )
 

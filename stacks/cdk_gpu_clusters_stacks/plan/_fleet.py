@@ -175,6 +175,9 @@ def _notes(view: PlannedFleet) -> list[str]:
         notes += [f"{one.id}: {one.fix}, unless it is pinned: {one.cause}" for one in advice]
     if view.plan.mig is not None:
         notes.append("the driver may place MIG slices otherwise; the places shown prove that they fit")
+    if view.ray is not None:
+        head = "the nodes choose the head" if view.ray.head is None else f"{view.ray.head} is the head"
+        notes.append(f"every node runs Ray by {view.ray.program} after the checks of its boot; {head}")
     return notes
 
 

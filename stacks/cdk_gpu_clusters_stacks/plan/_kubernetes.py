@@ -12,6 +12,8 @@ from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
 from cdk_gpu_clusters.kubernetes.software.node_scaling import scale_from_zero_labels
+from cdk_gpu_clusters.kubernetes.software.slurm import gres_plan
+from cdk_gpu_clusters.kubernetes.software.slurm_topology import topology_name
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters.rules.node_group import (
@@ -26,7 +28,7 @@ from cdk_gpu_clusters_stacks.stack_names import eks_stack, karpenter_stack, soft
 
 from ._cost import prices_used, usd_amount
 from ._network import service_subnet_keys
-from .model import ChartPlan, KubernetesPlan, NodeGroupReport, SystemNodesPlan
+from .model import ChartPlan, KubernetesPlan, NodeGroupReport, SlinkyPartition, SlinkyPlan, SystemNodesPlan
 from .rates import system_node_hour
 
 _NO_DATES = "the catalogue has no dates of this version"
@@ -61,6 +63,7 @@ def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Kuberne
             ChartPlan(name=one.chart, version=one.version, namespace=one.namespace)
             for one in (*releases(spec, [view.node_group.pool for view in views]), *scaling_releases(spec, views))
         ),
+        slurm=_slurm(spec, views),
         software_stack=software_stack(spec.name) if eks.software.apply else None,
         karpenter_stack=karpenter_stack(spec.name) if spec.has_karpenter else None,
         mirror=eks.software.mirror,
@@ -68,6 +71,28 @@ def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Kuberne
         usd_per_hour_extended=None if existing else _amount(extended),
         prices=() if existing else prices_used([*hour.prices, *extended.prices]),
         unknown=unknown,
+    )
+
+
+def _slurm(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> SlinkyPlan | None:
+    options, by_name = spec.eks.software.slurm, {view.name: view.node_group.pool for view in views}
+    if options is None:
+        return None
+    cluster, pools = options.cluster, [by_name[name] for name in spec.slinky_fleets]
+    plans = [gres_plan(pool, cluster) for pool in pools]
+    return SlinkyPlan(
+        name=cluster.name,
+        partitions=tuple(
+            SlinkyPartition(
+                name=pool.name,
+                node_count=pool.node_count,
+                gres="" if plan is None else plan.node_gres,
+                topology=topology_name(pool),
+            )
+            for pool, plan in zip(pools, plans, strict=True)
+        ),
+        accounting=None if cluster.accounting is None else cluster.accounting.host,
+        login=cluster.login,
     )
 
 

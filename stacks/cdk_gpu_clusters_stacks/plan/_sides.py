@@ -161,11 +161,14 @@ def _of_software(cluster: ClusterSpec) -> Values:
     if isinstance(network, ExistingNetwork):
         place = network.vpc_id, network.subnet_ids, *network.service_subnets.items()
     pools = node_pools(cluster, volumes(cluster))
+    # Which fleets have no queue because they belong to Slurm is in the values of its chart.
+    software = cluster.eks.software.model_copy(update={"slurm": None})
+    queued = cluster.model_copy(update={"eks": cluster.eks.model_copy(update={"software": software})})
     return {
         "eks.software": releases(cluster, pools.values()),
         "network": place,
-        "training": _applied(cluster.model_copy(update={"inference": InferenceSpec()})),
-        "inference": _applied(cluster.model_copy(update={"training": TrainingSpec()})),
+        "training": _applied(queued.model_copy(update={"inference": InferenceSpec()})),
+        "inference": _applied(queued.model_copy(update={"training": TrainingSpec()})),
     }
 
 

@@ -342,6 +342,37 @@ class ChartPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlinkyPartition:
+    """A partition of Slurm on Kubernetes: the fleet that it is named after, its nodes, and what each has.
+
+    Attributes:
+        gres: GPUs or slices of a node, as Slurm counts them; empty for none.
+        topology: Topology of the partition, from the layers of EC2's network; None if these are unknown.
+    """
+
+    name: str
+    node_count: int
+    gres: str
+    topology: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlinkyPlan:
+    """Slurm on nodes of Kubernetes.
+
+    Attributes:
+        partitions: The default one first.
+        accounting: Host of the database that records jobs; None if Slurm records none.
+        login: Whether there is a login node.
+    """
+
+    name: str
+    partitions: tuple[SlinkyPartition, ...]
+    accounting: str | None
+    login: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesPlan:
     """A cluster of Amazon EKS.
 
@@ -355,6 +386,7 @@ class KubernetesPlan:
         add_ons: EKS add-ons made with it, in the order of their installation; none of an existing cluster.
         system_nodes: Nodes for its own pods; None of an existing cluster.
         charts: Software for GPU nodes, in the order of its installation.
+        slurm: Slurm on its nodes, by Slinky; None if there is none.
         software_stack: Stack that installs them; None where `gpu-clusters manifests` writes them for you to apply.
         karpenter_stack: Stack that installs Karpenter; None without it.
         mirror: Registry with copies of charts and images; None for the public ones.
@@ -375,6 +407,7 @@ class KubernetesPlan:
     add_ons: tuple[str, ...]
     system_nodes: SystemNodesPlan | None
     charts: tuple[ChartPlan, ...]
+    slurm: SlinkyPlan | None
     software_stack: str | None
     karpenter_stack: str | None
     mirror: str | None

@@ -31,6 +31,7 @@ from .model import (
     NodeReport,
     ReaderPlan,
     ServersPlan,
+    SlinkyPlan,
     SlurmPlan,
     StackPlan,
     StorePlan,
@@ -550,6 +551,8 @@ def _kubernetes_rows(cluster: KubernetesPlan, notes: Footnotes) -> Iterator[Row]
     if cluster.system_nodes is not None:
         yield Row("system nodes", list(_system_nodes(cluster.system_nodes, notes)))
     yield Row("software", list(software_words(cluster)))
+    if cluster.slurm is not None:
+        yield Row("Slurm", list(slinky_words(cluster.slurm)))
     if cluster.usd_per_hour is not None and cluster.usd_per_hour_extended is not None:
         extended = usd(cluster.usd_per_hour_extended)
         mark = notes.mark(cluster.prices)
@@ -593,6 +596,17 @@ def software_words(cluster: KubernetesPlan) -> Iterator[str]:
         if cluster.karpenter_stack is not None:
             by += f", karpenter by {cluster.karpenter_stack}"
         yield f"installed by {by}{source}"
+
+
+def slinky_words(slurm: SlinkyPlan) -> Iterator[str]:
+    """The partitions of Slurm on the nodes, who reaches it, and what it records."""
+    for index, one in enumerate(slurm.partitions):
+        nodes = count(one.node_count, "node") + (f" with {one.gres}" if one.gres else "")
+        place = "" if one.topology is None else f"; topology {one.topology}"
+        yield f"partition {one.name}{', the default one' if index == 0 else ''}: {nodes}{place}"
+    login = "a login node, reached inside the cluster only" if slurm.login else "no login node"
+    database = slurm.accounting
+    yield f"cluster {slurm.name}; {login}; " + (f"accounting in {database}" if database else "no accounting")
 
 
 def node_group_row(group: NodeGroupReport) -> Row:

@@ -15,6 +15,7 @@ from cdk_gpu_clusters.fleet.node import node_settings
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
+from cdk_gpu_clusters.node.ray import check_ray_nodes, ray_part
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject
 from cdk_gpu_clusters.node.storage import (
@@ -56,7 +57,16 @@ from cdk_gpu_clusters.rules.zones import is_zone_id
 from ._check_values import check_arn, check_store_name, foreign_place
 from ._document import Fault, Key, faults_at, under
 from ._parts import parts_of
-from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NO_LOCAL_DISKS, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
+from ._rules import (
+    BLOCK_SHRINKS,
+    FIXED_SIZE,
+    FOREIGN_GROUP,
+    NO_LOCAL_DISKS,
+    NODE_COUNT,
+    RAY_ON_EC2,
+    SILENT_ALARMS,
+    USER_DATA_FILE,
+)
 from .capacity import NewReservation, ReservationGroup, UltraServerBlock, block_sizes
 from .data import (
     FILE_SYSTEMS,
@@ -485,6 +495,7 @@ def check_size(fleet: PlannedFleet) -> list[Fault]:
         if isinstance(text, Finding):
             return []
         parts += () if text is None else (_part(text),)
+        parts += () if fleet.ray is None else (ray_part(fleet.ray),)
         environment = {**_of_checkpoints(fleet, spec), **spec.environment}
     elif profile.runs_model_servers:
         settings = fleet.server_settings
@@ -563,11 +574,27 @@ def check_training_values(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
         faults += check_environment((*key, "environment"), spec.environment, spec.not_secret)
     if "user_data" not in fleet.broken:
         faults += check_script(key, spec)
+    faults += check_ray(fleet, spec)
     if spec.checkpoints is not None and stores is not None:
         buckets = (CheckpointsSpec, ExistingCheckpointsSpec)
         found = check_store_name(spec.checkpoints, stores, buckets, "checkpoints")
         faults += faults_at((*key, "checkpoints"), found)
     return faults
+
+
+def check_ray(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
+    """Find nodes on which Ray does not start, or on which something else starts jobs."""
+    if spec.ray is None:
+        return []
+    if fleet.profile.joins_eks or fleet.profile.joins_slurm:
+        finding = RAY_ON_EC2.finding(
+            cause="something else starts the jobs of these nodes",
+            got=f"ray with orchestrator: {'eks' if fleet.profile.joins_eks else 'pcs'}",
+            allowed="orchestrator: ec2",
+            fix="write eks.software.ray: true in its place" if fleet.profile.joins_eks else "remove ray",
+        )
+        return faults_at((*fleet.key, "ray"), [finding], at_key=True)
+    return under(fleet.key, check_ray_nodes(spec.ray.settings, is_split=spec.mig is not None))
 
 
 def check_training_nodes(fleet: PlannedFleet) -> list[Fault]:

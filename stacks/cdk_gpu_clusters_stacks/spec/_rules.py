@@ -166,6 +166,20 @@ NODE_SCALING = define_rule(
     "eks.software.apply",
     source=_FORMAT,
 )
+SLINKY_FLEETS = define_rule(
+    "GPU-SPEC-061", "a Slurm cluster on Kubernetes has training fleets of the file, each once", source=_FORMAT
+)
+SLINKY_SIZE = define_rule(
+    "GPU-SPEC-062",
+    "a fleet of a Slurm cluster on Kubernetes has a fixed number of nodes",
+    source="SlinkyProject/slurm-operator @ 87313da, docs/usage/autoscaling.md and helm/slurm/values.yaml: a NodeSet "
+    "has `replicas` pods, unless KEDA changes them",
+)
+RAY_ON_EC2 = define_rule(
+    "GPU-SPEC-063",
+    "Ray on the nodes of a fleet is for orchestrator ec2",
+    source="this library: kubelet and slurmd start the jobs of their nodes; KubeRay runs Ray on EKS",
+)
 EKS_WEIGHTS = define_rule(
     "GPU-SPEC-041",
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",

@@ -13,6 +13,7 @@ from ._base import AsTuple, SpecModel, Text
 from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
 from .data import SecurityGroupId
 from .network import Cidr
+from .slinky import SlinkySpec
 
 KubernetesVersion = Annotated[str, StringConstraints(pattern=r"^1\.[0-9]{2}$")]
 PrincipalArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/.+$")]
@@ -101,6 +102,11 @@ class SoftwareSpec(SpecModel):
         default=False,
         description="Whether the Cluster Autoscaler is part of it, which sizes managed node groups with `min_nodes` "
         "and `max_nodes` by the pods that wait. Only with `apply: true`.",
+    )
+    slurm: Annotated[SlinkySpec | None, changes_with("software")] = Field(
+        default=None,
+        description="Slurm on the nodes of training fleets, by Slinky: its operator, and a Slurm cluster. `{}` takes "
+        "all defaults. Default: none.",
     )
     mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,

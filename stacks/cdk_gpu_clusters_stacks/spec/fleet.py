@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from cdk_gpu_clusters._untrusted import is_below, read_bytes
+from cdk_gpu_clusters.node.ray import RayNodes
 from cdk_gpu_clusters.node.settings import WATCH_RANGES, FaultSeverity, NodeWatch, WatchMode
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
@@ -475,6 +476,8 @@ class NodesSpec(SpecModel):
 
 # `training.fleets.<name>`.
 
+_USUAL_RAY = RayNodes()
+
 #: Key of the validation context under which the loader gives the cluster file's folder.
 FOLDER = "folder"
 
@@ -510,6 +513,22 @@ ScriptPath = Annotated[
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
+
+
+class RayNodesSpec(SpecModel):
+    """Ray on every node of a fleet, started after the checks of its boot. Its image or `user_data` installs Ray."""
+
+    program: Line = Field(default=_USUAL_RAY.program, description="Absolute path of `ray` on the nodes.")
+    head: Line | None = Field(
+        default=None,
+        description="Private DNS name or address of the head, without a port. Default: the nodes choose one of them.",
+        examples=["ray.lab.internal"],
+    )
+
+    @property
+    def settings(self) -> RayNodes:
+        """The same as the library takes it."""
+        return RayNodes(program=self.program, head=self.head)
 
 
 class FleetSpec(NodesSpec):
@@ -554,6 +573,10 @@ class FleetSpec(NodesSpec):
     user_data: Annotated[ScriptPath | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
+    )
+    ray: Annotated[RayNodesSpec | None, updates(Resource.EC2_TEMPLATE)] = Field(
+        default=None,
+        description="Ray on every node, with `orchestrator: ec2`. `{}` takes all defaults. Default: none.",
     )
     metadata_users: Annotated[
         tuple[UserName, ...],

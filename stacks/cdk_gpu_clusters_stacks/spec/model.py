@@ -175,6 +175,12 @@ class ClusterSpec(SpecModel):
         return joins and (self.training.has_pools or self.inference.has_pools)
 
     @property
+    def slinky_fleets(self) -> tuple[str, ...]:
+        """Training fleets whose nodes belong to Slurm on Kubernetes, that of its default partition first."""
+        slurm = self.eks.software.slurm if ORCHESTRATORS[self.orchestrator].joins_eks else None
+        return () if slurm is None else slurm.fleet_names(self.training.fleets)
+
+    @property
     def features(self) -> tuple[NetworkFeature, ...]:
         """What fleets do that calls AWS from inside the network."""
         features = list(FLEET_FEATURES)

@@ -33,6 +33,7 @@ from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.node.exporters import NodeExporters
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
+from cdk_gpu_clusters.node.ray import RayNodes, watch_with_ray
 from cdk_gpu_clusters.node.settings import NodeWatch
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
@@ -293,6 +294,12 @@ class PlannedFleet(FleetPart):
         return replace(settings, metrics_port=METRICS_PORT) if self.serves_metrics else settings
 
     @property
+    def ray(self) -> RayNodes | None:
+        """Ray on its nodes; None for none."""
+        spec = self.spec
+        return None if not isinstance(spec, FleetSpec) or spec.ray is None else spec.ray.settings
+
+    @property
     def exporters(self) -> NodeExporters | None:
         """The exporters that its nodes install; None for none. NVIDIA's is for GPUs only."""
         monitoring, record = self.parts.monitoring, self.plan.type_or_none
@@ -332,7 +339,7 @@ class PlannedFleet(FleetPart):
         spec, stores = self.spec, self.parts.stores or {}
         users = spec.metadata_users if isinstance(spec, FleetSpec) else ()
         return NodeRequest(
-            watch=self.watch,
+            watch=self.watch if self.ray is None else watch_with_ray(self.watch),
             exporters=self.exporters,
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
             mounts=tuple(

@@ -284,6 +284,11 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "trainer: false",
         "trainer: false, cluster_autoscaler: true",
     ),
+    "EKS: software with Slurm": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        "apply: true, trainer: false",
+        "apply: true, trainer: false, slurm: { fleets: [trainers, helpers] }",
+    ),
     "EKS: kubectl for its nodes": (
         _on(_EXISTING_EKS + _KUBECTL, TRAINING),
         "my-tools/kubectl",
@@ -458,6 +463,12 @@ EDITS: dict[str, tuple[str, str, str]] = {
         TRAINING,
         "nodes: 2, mounts: { /fsx: corpus }",
         "min_nodes: 0, max_nodes: 2, mounts: { /fsx: corpus }",
+    ),
+    "Ray on its nodes": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, ray: {}"),
+    "another head of Ray on nodes that roll": (
+        TRAINING.replace("nodes: 4, capacity: spot", "nodes: 4, capacity: spot, update: rolling, ray: {}"),
+        "ray: {}",
+        "ray: { head: ray.lab.internal }",
     ),
     "users with the role of the node": (
         TRAINING,

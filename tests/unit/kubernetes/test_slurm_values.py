@@ -10,7 +10,7 @@ import yaml
 
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
-from cdk_gpu_clusters.kubernetes.software import SlurmCluster, SlurmDatabase, slurm_objects, slurm_values
+from cdk_gpu_clusters.kubernetes.software import SlurmCluster, SlurmDatabase, slurm_values
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.slurm_conf import JOB_SETTINGS
 from kubernetes_pools import CORPUS, VERSIONS
@@ -23,6 +23,10 @@ SLICES = node_pool(
     "slices", instance_type="p4d.24xlarge", node_count=2, efa=False, mig=MigLayout(["3g.20gb", "2g.10gb", "1g.5gb"])
 )
 IDS = {"slices": [[2, 3, 9]] * 8}
+
+
+def _database(host: str = "DB.lab.internal", *, secret: str | None = None) -> SlurmDatabase:
+    return SlurmDatabase(host=host, secret_name=secret or "db.password")
 
 
 def errors(pools: list[NodePool], cluster: SlurmCluster | None = None) -> list[tuple[str, str]]:
@@ -117,9 +121,13 @@ def test_the_state_has_a_storage_class_made_here_or_the_one_that_is_named() -> N
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_user_sees_of_files_is_on_nodes_and_logins(version: str) -> None:
     values = slurm_values([TRAIN, CPU])
-    claims = {one["metadata"]["name"] for one in slurm_objects([TRAIN, CPU]) if one["kind"] == "PersistentVolumeClaim"}
-    assert claims == {CORPUS.name}
-    assert check_objects(slurm_objects([TRAIN, CPU]), version) == 2
+    volumes = [one for one in values["extraObjects"] if one["kind"].startswith("PersistentVolume")]
+    assert [(one["kind"], one["metadata"]["name"]) for one in volumes] == [
+        ("PersistentVolume", f"slurm-{CORPUS.name}"),
+        ("PersistentVolumeClaim", CORPUS.name),
+    ]
+    assert volumes[1]["metadata"]["namespace"] == "slurm"
+    assert check_objects(volumes, version) == 2
     pods = [_pod("slurmd", one) for one in values["nodesets"].values()]
     pods += [_pod("login", one) for one in values["loginsets"].values()]
     assert check_objects(pods, version) == len(pods)
@@ -149,7 +157,18 @@ def _pod(container: str, part: Mapping[str, Any]) -> dict[str, Any]:
         ([TRAIN, TRAIN], None, [("GPU-SLK-001", "pools")]),
         ([node_pool("default", instance_type="p5.48xlarge", node_count=1)], None, [("GPU-SLK-001", "pools")]),
         ([node_pool("big", instance_type="m7i.large", node_count=1025)], None, [("GPU-SLK-001", "pools")]),
-        ([node_pool("a" * 40, instance_type="m7i.large", node_count=1)], None, [("GPU-K8S-001", "pools")]),
+        (
+            [node_pool("a" * 40, instance_type="m7i.large", node_count=1)],
+            None,
+            [("GPU-K8S-001", f"pools.{'a' * 40}")],
+        ),
+        ([CPU], SlurmCluster(accounting=_database(host="db:3306")), [("GPU-SLK-004", "accounting.host")]),
+        ([CPU], SlurmCluster(accounting=_database(secret="My_DB")), [("GPU-SLK-004", "accounting.secret_name")]),
+        (
+            [CPU],
+            SlurmCluster(sssd_secret="of users", storage_class="-gp3"),
+            [("GPU-SLK-004", "sssd_secret"), ("GPU-SLK-004", "storage_class")],
+        ),
         ([SLICES], None, [("GPU-GRES-006", "pools.slices.mig")]),
         (
             [SLICES],
@@ -206,4 +225,5 @@ def test_what_cannot_work_is_found(
     ],
 )
 def test_what_is_nearest_to_it_is_not(pools: list[NodePool], values: Mapping[str, Any]) -> None:
-    assert slurm_values(pools, SlurmCluster(values=values))["clusterName"] == "slurm"
+    cluster = SlurmCluster(values=values, accounting=_database(), storage_class="gp3.fast")
+    assert slurm_values(pools, cluster)["clusterName"] == "slurm"

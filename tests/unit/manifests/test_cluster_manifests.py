@@ -23,6 +23,7 @@ COUNTS = {
     "eks-g6e-vllm": 10,
     "eks-p4d-mig": 11,
     "eks-p5-capacity-block": 11,
+    "eks-p5-slurm": 2,
     "g6e-tensor-parallel": 11,
     "inf2-neuron": 9,
     "p4d-mig-56-slices": 11,
@@ -82,6 +83,37 @@ def test_ray_adds_its_chart_its_job_and_a_place_for_its_heads(tmp_path: Path) ->
     assert check_objects(objects_of(files), kubernetes_versions()[-1].version) > 0
 
 
+def test_nodes_of_slurm_have_no_queue_and_no_jobs_of_kubernetes(tmp_path: Path) -> None:
+    all_of_it = files_of("eks-p5-slurm", tmp_path)
+    assert not [path for path in all_of_it if path.startswith(("jobs/", "cluster/queues", "cluster/volume"))]
+
+    files = files_of("two-fleets", tmp_path, "\neks: { software: { slurm: { fleets: [trainers] }, ray: true } }\n")
+    objects: list[Any] = objects_of(files)
+    flavors = {one["metadata"]["name"] for one in objects if one["kind"] == "ResourceFlavor"}
+    assert "trainers" not in flavors
+    assert flavors - {"ray-heads"}, "other fleets are queued"
+    assert "trainers" not in " ".join(path for path in files if path.startswith("jobs/"))
+    values: Any = YAML(typ="safe", pure=True).load(
+        next(files[path] for path in files if path.endswith("-slurm.values.yaml"))
+    )
+    assert list(values["nodesets"]) == ["trainers"]
+
+
+def test_volumes_of_slurm_get_what_the_stacks_tell_before_its_chart_is_installed(tmp_path: Path) -> None:
+    files = files_of("eks-p5-slurm", tmp_path)
+    lines = files["install.sh"].splitlines()
+    (chart,) = [line for line in lines if "charts/slurm " in line]
+    assert chart.startswith('envsubst "\\${CORPUS_FILE_SYSTEM_ID} \\${CORPUS_DNS_NAME} \\${CORPUS_MOUNT_NAME}" <')
+    assert chart.endswith("--values -")  # its pods run on nodes that may come later
+    asked = [index for index, line in enumerate(lines) if line.startswith("CORPUS_")]
+    assert max(asked) < min(index for index, line in enumerate(lines) if line.startswith("helm "))
+    values: Any = YAML(typ="safe", pure=True).load(
+        next(files[path] for path in files if path.endswith("-slurm.values.yaml"))
+    )
+    (volume,) = [one for one in values["extraObjects"] if one["kind"] == "PersistentVolume"]
+    assert volume["spec"]["csi"]["volumeHandle"] == "${CORPUS_FILE_SYSTEM_ID}"
+
+
 def test_in_a_closed_network_charts_and_their_images_come_from_the_mirror(tmp_path: Path) -> None:
     mirror = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
     files = files_of("eks-p5-capacity-block", tmp_path)
@@ -98,7 +130,7 @@ def test_in_a_closed_network_charts_and_their_images_come_from_the_mirror(tmp_pa
         assert not public.search(text), path
 
 
-@pytest.mark.parametrize("name", ["eks-p5-capacity-block", "eks-p4d-mig"])
+@pytest.mark.parametrize("name", ["eks-p5-capacity-block", "eks-p4d-mig", "eks-p5-slurm"])
 def test_the_script_installs_charts_then_objects_with_what_the_stacks_tell(name: str, tmp_path: Path) -> None:
     files = files_of(name, tmp_path)
     for path, text in files.items():
@@ -133,7 +165,7 @@ def test_the_script_installs_charts_then_objects_with_what_the_stacks_tell(name:
     assert len(steps) - first_object == sum(path.startswith(("cluster/", "services/")) for path in files)
 
 
-@pytest.mark.parametrize("name", ["eks-p5-capacity-block", "eks-g6e-vllm"])
+@pytest.mark.parametrize("name", ["eks-p5-capacity-block", "eks-g6e-vllm", "eks-p5-slurm"])
 def test_the_script_is_sound_shell(name: str, tmp_path: Path) -> None:
     script = tmp_path / "install.sh"
     script.write_text(files_of(name, tmp_path)["install.sh"])

@@ -121,6 +121,56 @@ def test_software_that_is_installed_has_a_stack_after_all_others(plan: Callable[
     assert "installed by stack lab-software" in plan_text(made)
 
 
+def test_slurm_on_the_nodes_is_planned_with_its_partitions(plan: Callable[..., ClusterPlan]) -> None:
+    accounting = "accounting: { host: db.lab.internal, secret_name: db }"
+    slurm = f"eks: {{ software: {{ slurm: {{ name: lab, {accounting} }} }} }}\n"
+    made = plan("instance_type: p5.48xlarge, nodes: 2", eks=slurm)
+    assert made.kubernetes is not None
+    assert [chart.name for chart in made.kubernetes.charts][-2:] == ["slurm-operator", "slurm"]
+    said = " ".join(plan_text(made).split())
+    for words in (
+        "Slurm partition one, the default one: 2 nodes with gpu:h100:8; topology ec2-3",
+        "cluster lab; a login node, reached inside the cluster only; accounting in db.lab.internal",
+    ):
+        assert words in said
+    assert "partition one, the default one" in report_html(made)
+    bare = plan("instance_type: m7i.large, nodes: 1", eks="eks: { software: { slurm: { login: false } } }\n")
+    assert "one, the default one: 1 node cluster slurm; no login node; no accounting" in " ".join(
+        plan_text(bare).split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says", "never"),
+    [
+        (
+            "settings: { MinJobAge: '60' }",
+            "settings: { MinJobAge: '90' }",
+            "restart on running nodes; jobs go on",
+            "drains",
+        ),
+        (
+            "fleets: [one]",
+            "fleets: [one], nvml_image: 'mine/slurmd:nvml'",
+            "a quarter of a partition at once (rounded up), and replaces the pod of each when its jobs have ended; jobs",
+            "go, and with them",
+        ),
+        ("fleets: [two, one]", "fleets: [two]", "the pods of Slurm on one go, and with them the jobs", "drains"),
+        ("fleets: [one]", "fleets: [one, two]", "restart on running nodes; jobs go on", "drains"),
+    ],
+)
+def test_a_change_of_slurm_says_what_becomes_of_jobs(
+    load: Load, before: str, after: str, says: str, never: str
+) -> None:
+    fleets = "training: { fleets: { one: { instance_type: g6.xlarge, nodes: 4 }, two: { instance_type: g5.xlarge, nodes: 1 } } }\n"
+    text = HEAD.format(region="us-east-1") + NEW + "eks: { software: { apply: true, slurm: { SLURM } } }\n" + fleets
+    comparison = compare_clusters(*(load(text.replace("SLURM", one)) for one in (before, after)))
+    (change,) = [one for one in comparison.changes if one.stack == "lab-software"]
+    assert change.keys == ("eks.software",)
+    assert says in change.nodes
+    assert never not in change.nodes
+
+
 @pytest.mark.parametrize(
     ("fleet", "resources", "strategy"),
     [

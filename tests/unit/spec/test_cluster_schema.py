@@ -119,6 +119,7 @@ FLEET_CHANGES: dict[str, Any] = {
     "scratch": "yes",
     "watch": {"mode": "maybe"},
     "evidence_bucket": "No_Bucket",
+    "ray": {"program": 3},
 }
 INFERENCE = {
     "instance_type": "g6.xlarge",

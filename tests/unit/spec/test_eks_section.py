@@ -171,6 +171,66 @@ def test_no_service_finds_the_pods_of_another_fleet(other: str, name: str, is_fa
     assert ("7 GPU-SPEC-040 error" in found(tmp_path, HEAD + NEW + other + "\n" + serving)) is is_fault
 
 
+SLURM = (
+    "training: { fleets: { a: { instance_type: p5.48xlarge, nodes: 2 }, m: { instance_type: p4d.24xlarge, nodes: 1, "
+    "efa: false, mig: 1g.5gb }, s: { instance_type: m7i.large, min_nodes: 0, max_nodes: 4 } } }\n"
+)
+IDS = "gpu_instance_ids: { m: [[7],[7],[7],[7],[7],[7],[7],[7]] }"
+
+
+@pytest.mark.parametrize(
+    ("slurm", "expected"),
+    [
+        ("{ fleets: [a] }", []),
+        (f"{{ fleets: [a, m], {IDS} }}", []),
+        ("{ fleets: [a, m], nvml_image: 'mine/slurmd:nvml' }", []),
+        ("{ fleets: [a], accounting: { host: Db.lab.internal, secret_name: db.password } }", []),
+        ("{ fleets: [a, b] }", ["6 GPU-SPEC-061 error"]),
+        ("{ fleets: [a, a] }", ["6 GPU-SPEC-061 error"]),
+        ("{ fleets: [] }", ["6 GPU-SPEC-061 error"]),
+        ("{ fleets: [a, s] }", ["7 GPU-SPEC-062 warning"]),
+        ("{ fleets: [a, m] }", ["7 GPU-GRES-006 error"]),
+        ("{}", ["7 GPU-GRES-006 error", "7 GPU-SPEC-062 warning"]),
+        ("{ fleets: [a, m], gpu_instance_ids: { m: [[7]] } }", ["6 GPU-GRES-002 error"]),
+        (f"{{ fleets: [a], {IDS} }}", ["6 GPU-SLK-003 error"]),
+        ("{ fleets: [a], accounting: { host: 'db:3306', secret_name: db } }", ["6 GPU-SLK-004 error"]),
+        ("{ fleets: [a], accounting: { host: db, secret_name: Db } }", ["6 GPU-SLK-004 error"]),
+        ("{ fleets: [a], storage_class: of_mine }", ["6 GPU-SLK-004 error"]),
+        ("{ fleets: [a], sssd_secret: of_mine }", ["6 GPU-SLK-004 error"]),
+        ("{ fleets: [a], accounting: { host: db, secret_name: db, port: 0 } }", ["6 GPU-SPEC-008 error"]),
+        ("{ fleets: [A] }", ["6 GPU-SPEC-011 error"]),
+        ("{ values: {} }", ["6 GPU-SPEC-005 error"]),
+    ],
+)
+def test_slurm_runs_on_training_fleets_of_the_file(slurm: str, expected: list[str], tmp_path: Path) -> None:
+    text = HEAD + NEW + f"eks: {{ software: {{ slurm: {slurm} }} }}\n" + SLURM
+    assert [one for one in found(tmp_path, text) if "GPU-CAP" not in one] == expected
+    on_ec2 = found(tmp_path, text.replace("orchestrator: eks", "orchestrator: ec2"))
+    assert not [one for one in on_ec2 if "SLK" in one or "GRES" in one or "SPEC-06" in one]
+
+
+@pytest.mark.parametrize(
+    ("fleet", "rule"),
+    [("default", "GPU-SLK-001"), ("a" * 40, "GPU-K8S-001"), ("a" * 39, None)],
+)
+def test_names_of_fleets_are_those_of_partitions(fleet: str, rule: str | None, tmp_path: Path) -> None:
+    text = HEAD + NEW + "eks: { software: { slurm: {} } }\n" + ONE.replace(" a: ", f" {fleet}: ")
+    told = [one for one in found(tmp_path, text) if "GPU-CAP" not in one]
+    assert told == ([] if rule is None else [f"{6 if rule == 'GPU-SLK-001' else 7} {rule} error"])
+
+
+def test_model_servers_are_no_nodes_of_slurm(tmp_path: Path) -> None:
+    text = HEAD + NEW + "eks: { software: { slurm: { fleets: [a] } } }\n" + SERVING + " } } }\n"
+    assert found(tmp_path, text) == ["6 GPU-SPEC-061 error"]
+    assert found(tmp_path, text.replace("fleets: [a]", "")) == ["6 GPU-SPEC-061 error"]
+
+
+def test_faults_of_a_fleet_hide_no_others_and_make_none(tmp_path: Path) -> None:
+    text = HEAD + NEW + "eks: { software: { slurm: { fleets: [a], storage_class: of_mine } } }\n"
+    told = found(tmp_path, text + ONE.replace("nodes: 2", "nodes: none"))
+    assert [one for one in told if "GPU-CAP" not in one] == ["7 GPU-SPEC-007 error"]
+
+
 def test_a_section_survives_a_round_trip(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(

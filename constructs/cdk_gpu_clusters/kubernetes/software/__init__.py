@@ -6,13 +6,7 @@ Plain functions: pools of nodes in, `ChartRelease` out. A construct installs the
 from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware, gpu_operator_values
 from cdk_gpu_clusters.kubernetes.software.cluster import cluster_software
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, ImageMirror, mirror_commands
-from cdk_gpu_clusters.kubernetes.software.slurm import (
-    SlurmCluster,
-    SlurmDatabase,
-    slurm_objects,
-    slurm_software,
-    slurm_values,
-)
+from cdk_gpu_clusters.kubernetes.software.slurm import SlurmCluster, SlurmDatabase, slurm_software, slurm_values
 
 __all__ = [
     "ChartRelease",
@@ -23,7 +17,6 @@ __all__ = [
     "cluster_software",
     "gpu_operator_values",
     "mirror_commands",
-    "slurm_objects",
     "slurm_software",
     "slurm_values",
 ]

@@ -9,6 +9,7 @@ slurm.conf(5), gres.conf(5), topology.yaml(5) and cgroup.conf(5) (SchedMD/slurm,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -32,6 +33,7 @@ OPERATOR_NAMESPACE, SLURM_NAMESPACE = "slinky", "slurm"
 _MAX_NODES = 1024
 #: The pods of a NodeSet are called `slurm-worker-GROUP-0`, and Kubernetes adds a hash of 10 to a label of theirs.
 _LONGEST_GROUP = 63 - len("slurm-worker-") - 11
+_DNS_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 
 SLURM_NODES = define_rule(
     "GPU-SLK-001",
@@ -49,6 +51,11 @@ UNKNOWN_GROUP = define_rule(
     "GPU-SLK-003",
     "settings of a Slurm cluster on Kubernetes name groups of nodes that it has",
     source="SlinkyProject/slurm-operator @ 87313da, helm/slurm/templates/controller/_helpers.tpl",
+)
+DNS_NAMES = define_rule(
+    "GPU-SLK-004",
+    "the database host, the secrets and the storage class of a Slurm cluster on Kubernetes have DNS names",
+    source='RFC 1123, 2.1, host names; Kubernetes documentation, "Object Names and IDs": DNS subdomain names',
 )
 
 
@@ -114,7 +121,8 @@ def slurm_software(
 ) -> tuple[ChartRelease, ...]:
     """The releases that run Slurm on groups of nodes: Slinky's operator with its CRDs, then the Slurm cluster.
 
-    Install them after those of `cluster_software`, whose device plugins the nodes need.
+    The second has the volumes and claims of the groups' file systems, too, in its own namespace. Install both after the
+    releases of `cluster_software`, whose device plugins the nodes need.
 
     Args:
         pools: Groups of nodes that belong to Slurm. Their pods take entire nodes, so no other jobs should run there.
@@ -125,7 +133,7 @@ def slurm_software(
         The releases, in the order in which they are installed.
 
     Raises:
-        ConfigError: GPU-SLK-001 to -003, GPU-GRES-001 to -006, GPU-K8S-001.
+        ConfigError: GPU-SLK-001 to -004, GPU-GRES-001 to -006, GPU-K8S-001.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -179,7 +187,7 @@ def slurm_values(
         source: From where images come; the public registries if left out.
 
     Raises:
-        ConfigError: GPU-SLK-001 to -003, GPU-GRES-001 to -006, GPU-K8S-001.
+        ConfigError: GPU-SLK-001 to -004, GPU-GRES-001 to -006, GPU-K8S-001.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -202,6 +210,7 @@ def slurm_values(
         # The image of the login nodes has kubectl.
         "extraObjects": [
             *_storage_class(given),
+            *_volumes(pools),
             *topology_objects(pools, image=images.reference("slurm-login"), namespace=SLURM_NAMESPACE),
         ],
     }
@@ -212,12 +221,8 @@ def slurm_values(
     return merged
 
 
-def slurm_objects(pools: Sequence[NodePool]) -> list[KubernetesObject]:
-    """The volumes and claims of the groups' file systems, in the namespace of the Slurm cluster.
-
-    Args:
-        pools: Groups of nodes that belong to Slurm.
-    """
+def _volumes(pools: Sequence[NodePool]) -> list[KubernetesObject]:
+    """The volumes and claims of the groups' file systems, which live and go with the pods that mount them."""
     stores = {volume.name: volume for pool in pools for volume in pool.mounts.values()}
     return [one for volume in stores.values() for one in shared_volume(volume, namespace=SLURM_NAMESPACE)]
 
@@ -408,13 +413,31 @@ def check_slurm_cluster(pools: Sequence[NodePool], cluster: SlurmCluster) -> Ite
             path="pools",
         )
     for pool in pools:
-        yield from check_name(pool.name, longest=_LONGEST_GROUP, path="pools")
+        yield from check_name(pool.name, longest=_LONGEST_GROUP, path=f"pools.{pool.name}")
         if gpu_pools([pool]):
             ids = cluster.gpu_instance_ids.get(pool.name)
             found = check_gres_plan(pool.instance_type, pool.mig, mode=_mode(pool, cluster), gpu_instance_ids=ids)
             yield from (one.at(f"pools.{pool.name}") for one in found)
     split = [pool.name for pool in pools if pool.mig is not None]
     yield from _unknown("gpu_instance_ids", cluster.gpu_instance_ids, split, "groups with MIG")
+    yield from _check_dns_names(cluster)
+
+
+def _check_dns_names(cluster: SlurmCluster) -> Iterator[Finding]:
+    database = cluster.accounting
+    names = {"sssd_secret": cluster.sssd_secret, "storage_class": cluster.storage_class}
+    if database is not None:
+        # Letters of a host name may be large.
+        names |= {"accounting.host": database.host.lower(), "accounting.secret_name": database.secret_name}
+    for path, name in names.items():
+        if name is not None and not _DNS_NAME.fullmatch(name):
+            yield DNS_NAMES.finding(
+                cause="this is no DNS name",
+                got=repr(name),
+                allowed="letters, digits and dashes, with dots between parts, such as slurm.lab.internal",
+                fix="change the name; a port has a key of its own",
+                path=path,
+            )
 
 
 def _unknown(key: str, given: Mapping[str, Any], known: Sequence[str], what: str) -> Iterator[Finding]:
