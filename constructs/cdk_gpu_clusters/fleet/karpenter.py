@@ -25,6 +25,7 @@ from cdk_gpu_clusters.rules.karpenter import (
     check_karpenter_interfaces,
     check_karpenter_labels,
     check_karpenter_size,
+    check_karpenter_supply,
 )
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE
 
@@ -117,7 +118,7 @@ def check_karpenter(fleet: FleetPlan, group: NodeGroupPlan) -> list[Finding]:
         group: The plan of its node group.
 
     Returns:
-        Findings GPU-K8S-001 and GPU-EKS-060 to -065.
+        Findings GPU-K8S-001, GPU-EKS-060 to -065 and -075.
     """
     return [
         *check_name(karpenter_name(group)),
@@ -128,6 +129,7 @@ def check_karpenter(fleet: FleetPlan, group: NodeGroupPlan) -> list[Finding]:
             maximum=fleet.maximum,
             strategy=group.pool.mig_strategy,
         ),
+        *check_karpenter_supply(fleet.instance_type, is_static=is_static(fleet)),
         *check_karpenter_capacity(fleet.terms, rolls=group.request.rolls),
         *check_karpenter_labels(group.request.labels, [taint.key for taint in group.pool.taints]),
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import NetworkInterface
@@ -61,6 +62,14 @@ MANAGED_OPTION = define_rule(
     "GPU-EKS-067",
     "options of Amazon EKS's own updates and repairs are for managed node groups",
     source=f"{_DOCUMENTS}/concepts/disruption.md: Karpenter launches replacements first, and repairs by a feature gate",
+)
+
+
+SUPPLY = define_rule(
+    "GPU-EKS-075",
+    "a node pool of Karpenter with a fixed number of nodes is of a type that EC2 has at all times",
+    source="kubernetes-sigs/karpenter issues 3176 (open in 1.14.1) and 3198: while a static pool has no capacity, "
+    "Karpenter may launch no nodes of any pool",
 )
 
 
@@ -118,6 +127,25 @@ def check_karpenter_size(*, minimum: int, maximum: int, strategy: MigStrategy = 
             allowed="strategy mixed, or a number of on-demand nodes",
             fix="leave mig_strategy out, or give the number of on-demand nodes",
             path="mig_strategy",
+        )
+
+
+@check
+def check_karpenter_supply(record: InstanceType, *, is_static: bool) -> Iterator[Finding]:
+    """Find pools of a fixed number of nodes of types that EC2 may not have: those that it sells as Capacity Blocks.
+
+    Args:
+        record: Type of the nodes.
+        is_static: Whether Karpenter keeps the number of nodes.
+    """
+    if is_static and record.supports_capacity_block:
+        yield SUPPLY.finding(
+            cause="while EC2 has none of these, Karpenter may launch no nodes of any pool",
+            got=f"a fixed number of {record.name} without a reservation",
+            allowed="a minimum of 0, or a reservation or Capacity Block",
+            fix="set a minimum of 0, so that pods ask for the nodes, or reserve them",
+            path="nodes",
+            severity=Severity.WARNING,
         )
 
 

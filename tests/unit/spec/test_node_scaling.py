@@ -55,7 +55,7 @@ def fleet(tmp_path: Path, text: str) -> PlannedFleet:
         ("managed_by: karpenter", "managed_by: eks"),
         (", managed_by: karpenter", ""),
         ("nodes: 2", BOUNDED),
-        ("g6e.xlarge", "p5.48xlarge"),
+        ("g6e.xlarge, nodes: 2", f"p5.48xlarge, {BOUNDED}"),
         ("nodes: 2", "nodes: 2, capacity: spot"),
         ("nodes: 2", "nodes: 2, capacity: { new_reservation: { unlimited: true } }"),
         ("nodes: 2", "nodes: 2, update: rolling"),
@@ -88,6 +88,7 @@ def test_what_karpenter_launches_has_no_finding(old: str, new: str, tmp_path: Pa
             "nodes: 2, update: rolling, capacity: { reservation: cr-0123456789abcdef0 }",
             "update GPU-EKS-065 warning",
         ),
+        ("g6e.xlarge", "p5.48xlarge", "nodes GPU-EKS-075 warning"),
         ("managed_by: karpenter", "managed_by: fargate", "managed_by GPU-SPEC-008 error"),
         (
             "apply: true",
