@@ -73,7 +73,6 @@ def cluster_files(draw: st.DrawFn) -> ClusterFile:
         # Fleets are named too shortly for a queue of each, and a group that scales begins at 0: mostly known to be so.
         for fleet in cluster["training"]["fleets"].values():
             fleet.update({"min_nodes": 0} if "min_nodes" in fleet else {})
-            fleet.pop("ray", None)
         queues = {"work": {"fleets": list(names)}}
         cluster |= {"orchestrator": "pcs", "pcs": {"size": "large", "login": {"nodes": 0}, "queues": queues}}
     tags = draw(_TAGS)

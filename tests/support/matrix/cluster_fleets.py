@@ -57,8 +57,6 @@ def training_fleets(draw: st.DrawFn, region: str, zone: str, stores: list[str]) 
     fleet |= draw(_of_keys(hardware, optional))
     if "mig" in fleet and hardware.most_efa:  # the two exclude each other, which is known: seldom together
         fleet["efa"] = draw(st.integers(0, 5).map(lambda number: number == 5))
-    if "mig" not in fleet and draw(st.integers(0, 3)) == 3:
-        fleet["ray"] = draw(st.sampled_from([{}, {"head": "ray.lab.internal"}]))
     return fleet
 
 
