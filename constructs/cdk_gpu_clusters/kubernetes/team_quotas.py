@@ -232,14 +232,16 @@ def _check_totals(usable: _Usable, known: Mapping[str, NodePool]) -> Iterator[Fi
 
 @check
 def _check_borrowing(usable: _Usable, known: Mapping[str, NodePool]) -> Iterator[Finding]:
+    every = [quota for _, _, quota in usable]
     for path, _, quota in usable:
-        most = most_borrowed(known[quota.pool], quota, [one for _, _, one in usable])
-        if quota.borrowing_limit is not None and quota.borrowing_limit > max(0, most):
+        pool = known[quota.pool]
+        most = most_borrowed(pool, quota, every)
+        # Where teams have more than there is, that is the fault.
+        if _outside(pool, quota, every) >= 0 and quota.borrowing_limit is not None and quota.borrowing_limit > most:
             yield TEAM_BORROWS.finding(
-                cause=f"other teams, and nodes that are of no team, lend {max(0, most)} of {quota.resource} of "
-                f"{quota.pool}",
+                cause=f"other teams, and nodes that are of no team, lend {most} of {quota.resource} of {quota.pool}",
                 got=str(quota.borrowing_limit),
-                allowed=f"0 to {max(0, most)}",
+                allowed=f"0 to {most}",
                 fix="lower it, or leave it out: then the team may borrow whatever others lend",
                 path=f"{path}.borrowing_limit",
             )
@@ -258,9 +260,24 @@ def most_borrowed(pool: NodePool, quota: TeamQuota, quotas: Iterable[TeamQuota])
         quota: The quota of the team.
         quotas: Those of all teams, this one among them.
     """
-    same = [one for one in quotas if (one.pool, one.resource) == (quota.pool, quota.resource)]
-    outside = device_count(pool, quota.resource) - sum(one.nominal for one in same)
-    return outside + sum(one.lent for one in same if one is not quota)
+    every = list(quotas)
+    others = sum(one.lent for one in every if one is not quota and _is_same(one, quota))
+    return _outside(pool, quota, every) + others
+
+
+def _outside(pool: NodePool, quota: TeamQuota, quotas: Iterable[TeamQuota]) -> int:
+    """Devices of no team; less than 0 where teams have more than there is."""
+    return device_count(pool, quota.resource) - sum(one.nominal for one in quotas if _is_same(one, quota))
+
+
+def _is_same(one: TeamQuota, other: TeamQuota) -> bool:
+    return (one.pool, one.resource) == (other.pool, other.resource)
+
+
+def most_devices(pool: NodePool, quota: TeamQuota, quotas: Iterable[TeamQuota]) -> int:
+    """Devices that a team has while all others are idle; otherwise as `most_borrowed`."""
+    lent = most_borrowed(pool, quota, quotas)
+    return quota.nominal + (lent if quota.borrowing_limit is None else quota.borrowing_limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from cdk_gpu_clusters.kubernetes.namespaces import job_namespace
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, check_name, kubernetes_object, metadata
 from cdk_gpu_clusters.kubernetes.queues import API, CLUSTER_QUEUE, DEFAULT_QUEUE, local_queue
-from cdk_gpu_clusters.kubernetes.team_quotas import Team, check_teams, most_borrowed, with_devices
+from cdk_gpu_clusters.kubernetes.team_quotas import Team, check_teams, most_devices, with_devices
 
 #: Priority classes of jobs, by their name. A job without one has priority 0 (kubernetes-sigs/kueue v0.19.2,
 #: pkg/constants: DefaultPriority).
@@ -110,12 +110,7 @@ def _most(team: Team, teams: Sequence[Team], pools: Sequence[NodePool]) -> dict[
     if any(pool.efa_count for pool in pools):
         most[EFA_RESOURCE] = 0
     for pool in pools:
-        own = {
-            one.resource: one.nominal
-            + (most_borrowed(pool, one, quotas) if one.borrowing_limit is None else one.borrowing_limit)
-            for one in team.quotas
-            if one.pool == pool.name
-        }
+        own = {one.resource: most_devices(pool, one, quotas) for one in team.quotas if one.pool == pool.name}
         for name, number in with_devices(pool, own).items():
             if name in most:
                 most[name] += number

@@ -9,6 +9,8 @@ from cdk_gpu_clusters.catalogue.kubernetes import KubernetesVersion, kubernetes_
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.team_quotas import device_count, most_devices
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters.rules.node_group import (
@@ -23,7 +25,7 @@ from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
 
 from ._cost import prices_used, usd_amount
 from ._network import service_subnet_keys
-from .model import ChartPlan, KubernetesPlan, NodeGroupReport, SystemNodesPlan
+from .model import ChartPlan, KubernetesPlan, NodeGroupReport, SystemNodesPlan, TeamPlan, TeamQuotaPlan
 from .rates import system_node_hour
 
 _NO_DATES = "the catalogue has no dates of this version"
@@ -58,12 +60,38 @@ def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Kuberne
             ChartPlan(name=one.chart, version=one.version, namespace=one.namespace)
             for one in releases(spec, [view.node_group.pool for view in views])
         ),
+        teams=_teams(spec, [view.node_group.pool for view in views]),
         software_stack=software_stack(spec.name) if eks.software.apply else None,
         mirror=eks.software.mirror,
         usd_per_hour=None if existing else _amount(hour),
         usd_per_hour_extended=None if existing else _amount(extended),
         prices=() if existing else prices_used([*hour.prices, *extended.prices]),
         unknown=unknown,
+    )
+
+
+def _teams(spec: ClusterSpec, pools: Sequence[NodePool]) -> tuple[TeamPlan, ...]:
+    teams, named = spec.eks.all_teams, {pool.name: pool for pool in pools}
+    every = [quota for team in teams for quota in team.quotas]
+    return tuple(
+        TeamPlan(
+            name=team.name,
+            group=team.group,
+            weight=team.weight,
+            quotas=tuple(
+                TeamQuotaPlan(
+                    fleet=quota.pool,
+                    resource=quota.resource,
+                    nominal=quota.nominal,
+                    most=most_devices(named[quota.pool], quota, every),
+                    lent=quota.lent,
+                    of=device_count(named[quota.pool], quota.resource),
+                )
+                for quota in team.quotas
+            ),
+            members=spec.eks.teams[team.name].principal_arns,
+        )
+        for team in teams
     )
 
 

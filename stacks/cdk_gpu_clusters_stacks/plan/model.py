@@ -342,6 +342,46 @@ class ChartPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TeamQuotaPlan:
+    """Devices of a fleet that a team may use.
+
+    Attributes:
+        fleet: The fleet.
+        resource: Name of the device in Kubernetes.
+        nominal: Devices that are the team's.
+        most: Devices that it has while all others are idle.
+        lent: Most of its own that others borrow.
+        of: Devices of the fleet.
+    """
+
+    fleet: str
+    resource: str
+    nominal: int
+    most: int
+    lent: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamPlan:
+    """A team that shares the fleets.
+
+    Attributes:
+        name: Its name, which is that of its namespace.
+        group: The Kubernetes group of its members.
+        weight: Its share of idle devices, as a ratio to others.
+        quotas: What it may use.
+        members: IAM principals that get into the group.
+    """
+
+    name: str
+    group: str
+    weight: int
+    quotas: tuple[TeamQuotaPlan, ...]
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesPlan:
     """A cluster of Amazon EKS.
 
@@ -355,6 +395,7 @@ class KubernetesPlan:
         add_ons: EKS add-ons made with it, in the order of their installation; none of an existing cluster.
         system_nodes: Nodes for its own pods; None of an existing cluster.
         charts: Software for GPU nodes, in the order of its installation.
+        teams: Teams that share the fleets.
         software_stack: Stack that installs them; None where `gpu-clusters manifests` writes them for you to apply.
         mirror: Registry with copies of charts and images; None for the public ones.
         usd_per_hour: List price of the control plane while its version is in standard support.
@@ -374,6 +415,7 @@ class KubernetesPlan:
     add_ons: tuple[str, ...]
     system_nodes: SystemNodesPlan | None
     charts: tuple[ChartPlan, ...]
+    teams: tuple[TeamPlan, ...]
     software_stack: str | None
     mirror: str | None
     usd_per_hour: float | None

@@ -549,6 +549,8 @@ def _kubernetes_rows(cluster: KubernetesPlan, notes: Footnotes) -> Iterator[Row]
     if cluster.system_nodes is not None:
         yield Row("system nodes", list(_system_nodes(cluster.system_nodes, notes)))
     yield Row("software", list(software_words(cluster)))
+    if cluster.teams:
+        yield Row("teams", list(team_words(cluster)))
     if cluster.usd_per_hour is not None and cluster.usd_per_hour_extended is not None:
         extended = usd(cluster.usd_per_hour_extended)
         mark = notes.mark(cluster.prices)
@@ -589,6 +591,18 @@ def software_words(cluster: KubernetesPlan) -> Iterator[str]:
         yield f"`gpu-clusters manifests` writes it for you to install{source}"
     else:
         yield f"installed by stack {cluster.software_stack}{source}"
+
+
+def team_words(cluster: KubernetesPlan) -> Iterator[str]:
+    """A line for each team: its quotas, its weight and its members."""
+    for team in cluster.teams:
+        quotas = [
+            f"{number(one.nominal)} of {number(one.of)} {one.resource} of {one.fleet}, {number(one.most)} at most, "
+            f"lends {number(one.lent)}"
+            for one in team.quotas
+        ]
+        members = f"{count(len(team.members), 'member')} in {team.group}" if team.members else f"group {team.group}"
+        yield f"{team.name}: {'; '.join(quotas)}; weight {number(team.weight)}; {members}"
 
 
 def node_group_row(group: NodeGroupReport) -> Row:
