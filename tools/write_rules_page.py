@@ -59,6 +59,7 @@ AREAS = {
     "SCR": "Scrapers of metrics",
     "SLK": "Slurm on Kubernetes",
     "SPEC": "Cluster file",
+    "TEAM": "Teams on Kubernetes",
     "UD": "User data",
     "USR": "Users of the nodes",
 }

@@ -63,6 +63,9 @@ class EksStack(cdk.Stack):
             system_instance_type=spec.system_nodes.instance_type,
             system_node_count=spec.system_nodes.nodes,
         )
+        for name, team in spec.teams.items():
+            for arn in team.principal_arns:
+                self.cluster.grant_group(arn, team.of(name).group)
         group, driver = self.cluster.cluster_security_group, self.cluster.add_on_roles[S3_DRIVER]
         for name, value, description in (
             ("ClusterName", self.cluster.cluster_name, "Cluster of Amazon EKS"),

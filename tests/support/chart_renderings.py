@@ -129,6 +129,7 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
             pools(), efa=EfaSoftware.DRA_DRIVER, service_monitor=True, mirror=MIRROR
         ),
         "GovCloud": cluster_software(pools(), region="us-gov-west-1"),
+        "teams": tuple(one for one in cluster_software(pools(), fair_sharing=True) if one.name == "kueue"),
         "node scaling": (
             karpenter_chart(cluster_name="research", interruption_queue="notices"),
             cluster_autoscaler_chart(cluster_name="research", groups=AUTOSCALED, region="us-east-1"),

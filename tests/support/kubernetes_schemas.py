@@ -73,14 +73,35 @@ def _faults(item: Mapping[str, Any], version: str) -> Iterator[str]:
         yield f"{error.json_path.removeprefix('$').removeprefix('.') or 'object'}: {message}"
     if validator.is_valid(item):  # a rule may read any required field
         schema: Any = validator.schema
-        yield from _broken_rules(schema.get("definitions", {}).get("object", {}), item, "")
+        known = schema.get("definitions", {})
+        whole = known.get("object", {})
+        yield from _broken_rules(whole, _with_defaults(whole, item, known), "", known)
     metadata = item.get("metadata") or {}
     if not (metadata.get("name") or metadata.get("generateName")):
         yield "metadata: neither name nor generateName"
 
 
-def _broken_rules(schema: Schema, value: Any, path: str) -> Iterator[str]:
+def _meant(schema: Schema, known: Schema) -> Schema:
+    """A schema, or the one that it names."""
+    found: Schema = known.get(str(schema.get("$ref", "")).rpartition("/")[2], schema)
+    return found
+
+
+def _with_defaults(schema: Schema, value: Any, known: Schema) -> Any:
+    """A value as the API server has it when it evaluates rules."""
+    schema = _meant(schema, known)
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        return [_with_defaults(schema["items"], item, known) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    fields = schema.get("properties", {})
+    filled = {**{name: field["default"] for name, field in fields.items() if "default" in field}, **value}
+    return {name: _with_defaults(fields.get(name, {}), item, known) for name, item in filled.items()}
+
+
+def _broken_rules(schema: Schema, value: Any, path: str, known: Schema) -> Iterator[str]:
     """What the rules in CEL find in a value and in what it holds."""
+    schema = _meant(schema, known)
     for rule in schema.get("x-kubernetes-validations", ()):
         if "oldSelf" not in rule["rule"] and not _holds(rule["rule"], value):
             yield f"{path or 'object'}: {rule['message']}"
@@ -89,10 +110,10 @@ def _broken_rules(schema: Schema, value: Any, path: str) -> Iterator[str]:
         for name, item in value.items():
             inner = fields.get(name, others)
             if isinstance(inner, dict):
-                yield from _broken_rules(inner, item, f"{path}.{name}".removeprefix("."))
+                yield from _broken_rules(inner, item, f"{path}.{name}".removeprefix("."), known)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
-            yield from _broken_rules(schema["items"], item, f"{path}[{index}]")
+            yield from _broken_rules(schema["items"], item, f"{path}[{index}]", known)
 
 
 def _holds(rule: str, value: Any) -> bool:

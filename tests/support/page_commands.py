@@ -254,7 +254,7 @@ def _sacct(arguments: list[str]) -> str | None:
 def _kubectl(arguments: list[str]) -> str | None:
     """Objects of a published kind are listed as JSON."""
     match arguments:
-        case ["get", kind, "--all-namespaces", "-o", "json"]:
+        case ["get", kind, "--all-namespaces", "-o", "json"] | ["get", kind, "-o", "json"]:
             plural, _, group = kind.partition(".")
             known = (REPOSITORY / "tests" / "crds" / f"{group}_{plural.removesuffix('s')}.yaml").exists()
             return None if known else f"no kind {kind}"

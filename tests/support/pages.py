@@ -82,6 +82,7 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
         one.language == "text" and one.page in {"docs/command-line.md", "docs/eks.md"}
     ),
     "unit/spec/test_cluster_file_page.py": lambda one: one.language in {"yaml", "ini"} and one.page not in _ELSEWHERE,
+    "unit/status/test_kueue_queues.py": lambda one: one.language == "yml" and one.page == "docs/status.md",
     "unit/template_rules/test_blocks_about_rules.py": lambda one: (
         one.page == "docs/develop/add-a-rule.md" or (one.page == "docs/template-rules.md" and one.language == "yml")
     ),

@@ -1154,6 +1154,17 @@ CASES = (
         "fail",
         "no arn:aws:iam::111122223333:user/ann",
     ),
+    Case(
+        "GPU-PRE-168",
+        ON_EKS.replace(
+            "eks:\n",
+            "eks:\n  teams: { lab: { quotas: [{ fleet: trainers, nominal: 1 }], "
+            "principal_arns: ['arn:aws:iam::111122223333:user/bob'] } }\n",
+        ),
+        {"iam__get_user": Refusal("NoSuchEntity", "no user")},
+        "fail",
+        "no arn:aws:iam::111122223333:user/bob",
+    ),
     Case("GPU-PRE-168", ON_EKS, _caller("999999999999"), "cannot tell", "of another account", "ask there"),
     Case(
         "GPU-PRE-031",

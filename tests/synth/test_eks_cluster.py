@@ -424,6 +424,21 @@ def test_an_identity_has_one_entry_with_each_policy_once(site: Site) -> None:
     assert {entry["Type"] for entry in entries.values()} == {"STANDARD"}
 
 
+def test_a_member_of_groups_has_one_entry_with_the_policies(site: Site) -> None:
+    made = existing(site)
+    for group in ("gpu-team:research", "gpu-team:product", "gpu-team:research"):
+        made.grant_group(RESEARCH, group)
+    made.grant_view(RESEARCH)
+    made.grant_group(PLATFORM, "gpu-team:product")
+    entries = {
+        one["Properties"]["PrincipalArn"]: one["Properties"] for one in of_type(site.resources(), ENTRY).values()
+    }
+    assert entries[RESEARCH]["KubernetesGroups"] == ["gpu-team:research", "gpu-team:product"]
+    assert policies_of(entries[RESEARCH]) == {"AmazonEKSViewPolicy": ()}
+    assert entries[PLATFORM]["KubernetesGroups"] == ["gpu-team:product"]
+    assert "AccessPolicies" not in entries[PLATFORM]
+
+
 def test_roles_users_and_tokens_are_given_access(site: Site) -> None:
     made = existing(site)
     role = iam.Role(site.stack, "Analysts", assumed_by=iam.AccountRootPrincipal())

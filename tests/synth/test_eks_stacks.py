@@ -212,3 +212,27 @@ def test_nodes_bring_kubectl_for_their_processors(synthesize: Synthesize) -> Non
     for wanted, file in ((True, text), (False, text.replace("x86_64", "arm64"))):
         data = json.dumps(data_of(resources(synthesize(file)["sandbox-fleet-dev"]))["UserData"])
         assert ("s3://my-tools/kubectl" in data) is wanted
+
+
+def test_members_of_a_team_have_access_entries_and_its_objects_are_applied_on_their_own(
+    synthesize: Synthesize,
+) -> None:
+    member = "arn:aws:iam::123456789012:role/research"
+    team = "{ quotas: [{ fleet: trainers, nominal: 64 }], principal_arns: [" + member + "] }"
+    text = example("eks-p5-capacity-block").replace(
+        "eks:\n", f"eks:\n  software: {{ apply: true }}\n  teams: {{ research: {team} }}\n"
+    )
+    made = synthesize(text)
+    entries = [
+        one["Properties"] for one in of_type(resources(made["llama-pods-eks"]), "AWS::EKS::AccessEntry").values()
+    ]
+    (entry,) = [one for one in entries if one["PrincipalArn"] == member]
+    assert (entry["KubernetesGroups"], "AccessPolicies" in entry) == (["gpu-team:research"], False)
+    applied = of_type(resources(made["llama-pods-software"]), "Custom::AWSCDK-EKS-KubernetesResource")
+    queues, ours = [
+        [name for name, one in applied.items() if said in json.dumps(one["Properties"]["Manifest"])]
+        for said in ("aws-network-3", "requests.nvidia.com/gpu")
+    ]
+    assert len(queues) == len(ours) == 1
+    assert queues != ours
+    assert "gpu-team:research" in json.dumps(applied[ours[0]])

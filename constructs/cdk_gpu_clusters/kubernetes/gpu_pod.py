@@ -10,7 +10,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.nccl import nccl_variables
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE
+from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigStrategy
 
 #: What AWS's device plugin calls an EFA interface (Amazon EKS user guide, "Run machine learning training on Amazon EKS
 #: with EFA").
@@ -48,6 +48,29 @@ def whole_node(pool: NodePool) -> NodeShare:
     """
     ((resource, count),) = pool.resources.items() or ((WHOLE_GPU_RESOURCE, 0),)
     return NodeShare(resource=resource, count=count, part=Fraction(1), efa_count=pool.efa_count)
+
+
+def device_part(pool: NodePool, resource: str) -> Fraction:
+    """Part of a node's CPU and memory that goes with one of its devices.
+
+    Devices of split GPUs have their part of the memory slices that are in use.
+
+    Args:
+        pool: Group of nodes.
+        resource: Name of the device in Kubernetes.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> device_part(node_pool("trainers", instance_type="p5.48xlarge", node_count=16), "nvidia.com/gpu")
+        Fraction(1, 8)
+    """
+    plan = pool.mig
+    if plan is None or pool.mig_strategy is MigStrategy.SINGLE:
+        return Fraction(1, pool.resources[resource])
+    profiles = [one for gpu in plan.gpus for one in gpu.profiles]
+    used = sum(one.memory_slices for one in profiles) + plan.whole_gpus_per_node * plan.gpu.memory_slices
+    sizes = {WHOLE_GPU_RESOURCE: plan.gpu.memory_slices, **{one.resource_name: one.memory_slices for one in profiles}}
+    return Fraction(sizes[resource], used)
 
 
 def pod_resources(pool: NodePool, share: NodeShare) -> dict[str, dict[str, str]]:
@@ -183,6 +206,15 @@ def allocatable(pool: NodePool) -> Allocatable:
         memory_mib=int(record.memory_mib * (1 - KERNEL_PART)) - kept - huge_pages,
         huge_pages_mib=_huge_pages_of_pod(record) if pool.efa_count else 0,
     )
+
+
+def node_quota(pool: NodePool) -> dict[str, int]:
+    """What one node adds to the quota: thousandths of a CPU, MiB of memory and huge pages, devices by number."""
+    room = allocatable(pool)
+    quota = {"cpu": room.cpu_millicores, "memory": room.memory_mib}
+    if pool.efa_count:
+        quota |= {HUGE_PAGES_RESOURCE: room.huge_pages_mib, EFA_RESOURCE: pool.efa_count}
+    return {**quota, **pool.resources}
 
 
 def _huge_pages_of_pod(record: InstanceType) -> int:

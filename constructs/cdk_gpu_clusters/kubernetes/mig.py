@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
@@ -12,6 +11,7 @@ from cdk_gpu_clusters.kubernetes.gang_job import COMPLETION_INDEX, queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
     NodeShare,
     container_security,
+    device_part,
     placement,
     plain_variables,
     pod_resources,
@@ -51,17 +51,10 @@ def slice_count(pool: NodePool, profile: MigProfile) -> int:
 
 def slice_share(pool: NodePool, profile: MigProfile) -> NodeShare:
     """What a pod with one slice takes of a node: CPU and memory as its part of the memory slices that are in use."""
-    plan = pool.mig
-    if plan is None:
+    if pool.mig is None:
         raise ValueError(f"the GPUs of {pool.name} are not split, which a check should have reported")
-    used = sum(one.memory_slices for gpu in plan.gpus for one in gpu.profiles)
-    used += plan.whole_gpus_per_node * plan.gpu.memory_slices
-    single = pool.mig_strategy is MigStrategy.SINGLE
-    return NodeShare(
-        resource=WHOLE_GPU_RESOURCE if single else profile.resource_name,
-        count=1,
-        part=Fraction(profile.memory_slices, used),
-    )
+    resource = WHOLE_GPU_RESOURCE if pool.mig_strategy is MigStrategy.SINGLE else profile.resource_name
+    return NodeShare(resource=resource, count=1, part=device_part(pool, resource))
 
 
 @check

@@ -10,7 +10,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.instances import topology_labels
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE, HUGE_PAGES_RESOURCE, allocatable, placement
+from cdk_gpu_clusters.kubernetes.gpu_pod import HUGE_PAGES_RESOURCE, node_quota, placement
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_NAMESPACE,
@@ -19,13 +19,16 @@ from cdk_gpu_clusters.kubernetes.objects import (
     kubernetes_object,
 )
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead
+from cdk_gpu_clusters.kubernetes.team_quotas import QueueQuota, Team, check_teams, team_resources
 
-_API = "kueue.x-k8s.io/v1beta2"
+API = "kueue.x-k8s.io/v1beta2"
 #: The label by which a job names its queue.
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 #: Name of the queue of a namespace, where the user gives no other.
 DEFAULT_QUEUE = "gpu-jobs"
-_CLUSTER_QUEUE = "gpu-cluster"
+CLUSTER_QUEUE = "gpu-cluster"
+#: What the queues of teams, and of all others, lend to each other in.
+COHORT = "gpu-cluster"
 #: Flavor of nodes outside all groups, for heads of Ray.
 _OUTSIDE = "ray-heads"
 _HOST = "kubernetes.io/hostname"
@@ -52,10 +55,14 @@ def queues(
     *,
     namespaces: Sequence[str] = (DEFAULT_NAMESPACE,),
     queue: str = DEFAULT_QUEUE,
-    cluster_queue: str = _CLUSTER_QUEUE,
+    cluster_queue: str = CLUSTER_QUEUE,
     ray_heads: Sequence[RayHead] = (),
+    teams: Sequence[Team] = (),
 ) -> list[KubernetesObject]:
     """One ClusterQueue with a flavor for each group of nodes, their topologies, and a LocalQueue for each namespace.
+
+    With teams, each has a ClusterQueue of its own, all in one cohort with this one, which keeps what no team has.
+    `kubernetes.teams.team_objects` makes their namespaces and LocalQueues.
 
     A job that asks for nodes of a group by `nodeSelector` gets that group's flavor. Groups whose nodes come for pods
     have no topology. Quotas are what the nodes leave to pods, times their number. They do not know of pods outside the
@@ -68,9 +75,11 @@ def queues(
         cluster_queue: Name of the ClusterQueue.
         ray_heads: Heads of Ray that may run at once on nodes outside all groups, such as the system nodes. They have
             a flavor of their own, the last one: without it, Kueue has no place for such a head.
+        teams: Teams with quotas of their own; none if left out. Kueue needs fair sharing for their weights:
+            `cluster_software(..., fair_sharing=True)`.
 
     Raises:
-        ConfigError: GPU-K8S-001, -014.
+        ConfigError: GPU-K8S-001, -014, GPU-TEAM-001 to -005.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -85,6 +94,7 @@ def queues(
             *(one for name in namespaces for one in check_name(name, path="namespaces")),
             *check_name(queue, path="queue"),
             *check_name(cluster_queue, path="cluster_queue"),
+            *check_teams(teams, pools, cluster_queue=cluster_queue),
         ]
     )
     topologies = {
@@ -97,8 +107,9 @@ def queues(
         *topologies.values(),
         *(_flavor(pool) for pool in pools),
         *([_outside_flavor()] if outside else []),
-        _cluster_queue(pools, cluster_queue, outside),
-        *(_local_queue(name, queue, cluster_queue) for name in namespaces),
+        _cluster_queue(cluster_queue, _shared(pools, teams), outside, {**_BY_PRIORITY, **_outside_teams(teams)}),
+        *(_team_queue(team, pools, outside) for team in teams),
+        *(local_queue(name, queue, cluster_queue) for name in namespaces),
     ]
 
 
@@ -204,22 +215,13 @@ def check_pools(pools: Sequence[NodePool], reserved: Sequence[str] = ()) -> list
     ]
 
 
-def node_quota(pool: NodePool) -> dict[str, int]:
-    """What one node adds to the quota: thousandths of a CPU, MiB of memory and huge pages, devices by number."""
-    room = allocatable(pool)
-    quota = {"cpu": room.cpu_millicores, "memory": room.memory_mib}
-    if pool.efa_count:
-        quota |= {HUGE_PAGES_RESOURCE: room.huge_pages_mib, EFA_RESOURCE: pool.efa_count}
-    return {**quota, **pool.resources}
-
-
 def _layers(pool: NodePool) -> tuple[str, ...]:
     return topology_labels(pool.instance_type) if pool.network_topology and not pool.scales else ()
 
 
 def _topology(name: str, layers: Sequence[str]) -> KubernetesObject:
     spec = {"levels": [{"nodeLabel": label} for label in (*layers, _HOST)]}
-    return kubernetes_object(_API, "Topology", name, spec, namespace=None)
+    return kubernetes_object(API, "Topology", name, spec, namespace=None)
 
 
 def _flavor(pool: NodePool) -> KubernetesObject:
@@ -229,7 +231,7 @@ def _flavor(pool: NodePool) -> KubernetesObject:
         "tolerations": where["tolerations"],
         **({} if pool.scales else {"topologyName": topology_name(pool)}),
     }
-    return kubernetes_object(_API, "ResourceFlavor", pool.name, spec, namespace=None)
+    return kubernetes_object(API, "ResourceFlavor", pool.name, spec, namespace=None)
 
 
 def _reserved(ray_heads: Sequence[RayHead]) -> list[str]:
@@ -249,37 +251,96 @@ def _outside_flavor() -> KubernetesObject:
     # is on every node: heads keep off the groups by their affinity, which Kueue compares with flavors and with nodes
     # (pkg/scheduler/flavorassigner, flavorSelector; pkg/cache/scheduler/tas_flavor_snapshot.go).
     spec = {"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": _HOSTS}
-    return kubernetes_object(_API, "ResourceFlavor", _OUTSIDE, spec, namespace=None)
+    return kubernetes_object(API, "ResourceFlavor", _OUTSIDE, spec, namespace=None)
 
 
-def _cluster_queue(pools: Sequence[NodePool], name: str, outside: Mapping[str, str]) -> KubernetesObject:
+# Jobs of a higher priority class take the nodes of lower ones.
+_BY_PRIORITY: Mapping[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+# A team gets its own devices back from whoever borrowed them, whatever the priorities: otherwise each team would give
+# its jobs the highest one.
+_IN_COHORT: Mapping[str, Any] = {"preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}}
+#: By which a queue chooses namespaces (Kubernetes documentation, "Well-Known Labels").
+_NAMESPACE = "kubernetes.io/metadata.name"
+_UNITS = {"cpu": "m", "memory": "Mi", HUGE_PAGES_RESOURCE: "Mi"}
+_Flavors = Mapping[str, Mapping[str, QueueQuota]]
+
+
+def _cluster_queue(
+    name: str, flavors: _Flavors, outside: Mapping[str, str], settings: Mapping[str, Any]
+) -> KubernetesObject:
     # Every flavor of a group of resources has all of them, in one order: those that a group lacks are 0.
-    covered = list(dict.fromkeys(resource for pool in pools for resource in node_quota(pool)))
+    covered = list(dict.fromkeys(resource for quotas in flavors.values() for resource in quotas))
+    none = QueueQuota(nominal=0)
     spec = {
         "namespaceSelector": {},
         "queueingStrategy": "BestEffortFIFO",
-        # Jobs of a higher priority class take the nodes of lower ones.
-        "preemption": {"withinClusterQueue": "LowerPriority"},
+        **settings,
         "resourceGroups": [
             {
                 "coveredResources": covered,
                 "flavors": [
                     *(
-                        {"name": pool.name, "resources": [_quota(pool, resource) for resource in covered]}
-                        for pool in pools
+                        {"name": flavor, "resources": [_quota(one, quotas.get(one, none)) for one in covered]}
+                        for flavor, quotas in flavors.items()
                     ),
                     *([_outside_quota(covered, outside)] if outside else []),
                 ],
             }
         ],
     }
-    return kubernetes_object(_API, "ClusterQueue", name, spec, namespace=None)
+    return kubernetes_object(API, "ClusterQueue", name, spec, namespace=None)
 
 
-def _quota(pool: NodePool, resource: str) -> dict[str, Any]:
-    total = node_quota(pool).get(resource, 0) * pool.node_count
-    unit = {"cpu": "m", "memory": "Mi", HUGE_PAGES_RESOURCE: "Mi"}.get(resource, "")
-    return {"name": resource, "nominalQuota": f"{total}{unit}" if total else "0"}
+def _shared(pools: Sequence[NodePool], teams: Sequence[Team]) -> _Flavors:
+    """What no team has."""
+    return {
+        pool.name: {
+            name: QueueQuota(nominal=each * pool.node_count - sum(had[name].nominal for had in taken))
+            for name, each in node_quota(pool).items()
+        }
+        for pool in pools
+        for taken in [[team_resources(team, pool) for team in teams if pool.resources]]
+    }
+
+
+def _outside_teams(teams: Sequence[Team]) -> dict[str, Any]:
+    """Settings of the queue of all others, where there are teams."""
+    if not teams:
+        return {}
+    names = [team.name for team in teams]
+    others = {"matchExpressions": [{"key": _NAMESPACE, "operator": "NotIn", "values": names}]}
+    return {"namespaceSelector": others, "cohortName": COHORT, **_IN_COHORT}
+
+
+def _team_queue(team: Team, pools: Sequence[NodePool], outside: Mapping[str, str]) -> KubernetesObject:
+    """The queue of a team: its quotas, and what all share, which it borrows from the queue of all others."""
+    named = {one.pool for one in team.quotas}
+    shared = QueueQuota(nominal=0)
+    flavors = {
+        pool.name: team_resources(team, pool) if pool.resources else dict.fromkeys(node_quota(pool), shared)
+        for pool in pools
+        if pool.name in named or not pool.resources
+    }
+    settings = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE: team.name}},
+        "cohortName": COHORT,
+        "fairSharing": {"weight": str(team.weight)},
+        **_IN_COHORT,
+    }
+    return _cluster_queue(team.name, flavors, dict.fromkeys(outside, "0"), settings)
+
+
+def _quota(resource: str, quota: QueueQuota) -> dict[str, Any]:
+    limits = {"borrowingLimit": quota.borrowing_limit, "lendingLimit": quota.lending_limit}
+    return {
+        "name": resource,
+        "nominalQuota": _quantity(resource, quota.nominal),
+        **{name: _quantity(resource, value) for name, value in limits.items() if value is not None},
+    }
+
+
+def _quantity(resource: str, number: int) -> str:
+    return f"{number}{_UNITS.get(resource, '')}" if number else "0"
 
 
 def _outside_quota(covered: Sequence[str], outside: Mapping[str, str]) -> dict[str, Any]:
@@ -287,6 +348,7 @@ def _outside_quota(covered: Sequence[str], outside: Mapping[str, str]) -> dict[s
     return {"name": _OUTSIDE, "resources": quotas}
 
 
-def _local_queue(namespace: str, name: str, cluster_queue: str) -> KubernetesObject:
+def local_queue(namespace: str, name: str, cluster_queue: str) -> KubernetesObject:
+    """The queue that jobs of a namespace name."""
     spec = {"clusterQueue": cluster_queue}
-    return kubernetes_object(_API, "LocalQueue", name, spec, namespace=namespace)
+    return kubernetes_object(API, "LocalQueue", name, spec, namespace=namespace)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import MAXYEAR, UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 app = new_app()
 ValueT = TypeVar("ValueT")
-_MOST_FAULTS = 20
 _LEAST, _MOST = Decimal("0.0001"), Decimal(1_000_000_000_000)
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%MZ"]
 
@@ -178,7 +177,7 @@ def _period(
     try:
         found = bill_jobs(spec, accounting, given, start, end)
     except NoAccounting as wrong:
-        _refuse_all("cost", wrong.faults)
+        output.refuse_all("cost", wrong.faults)
     if as_json:
         output.write_document(output.as_json(found))
     else:
@@ -191,15 +190,7 @@ def _accounting(file: Path) -> Accounting:
     try:
         return read_accounting(output.read_text(file))
     except NoAccounting as wrong:
-        _refuse_all(str(file), wrong.faults)
-
-
-def _refuse_all(where: str, faults: Sequence[str]) -> NoReturn:
-    """Leave with all faults; of very many, the first ones and how many more there are."""
-    shown = list(faults[:_MOST_FAULTS])
-    if len(faults) > _MOST_FAULTS:
-        shown.append(f"{len(faults) - _MOST_FAULTS:,} more faults")
-    output.refuse("\n".join(f"{where}: {fault}" for fault in shown))
+        output.refuse_all(str(file), wrong.faults)
 
 
 def _given(
@@ -215,7 +206,7 @@ def _given(
         usd_per_node_hour=_by_fleet("--usd-per-node-hour", usd_per_node_hour, _decimal, faults),
     )
     if faults:
-        _refuse_all("cost", faults)
+        output.refuse_all("cost", faults)
     return given
 
 

@@ -25,6 +25,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 #: The name of standard input or output in place of a file.
 STREAM = "-"
 _INTERRUPTED = 130
+_MOST_FAULTS = 20
 
 
 def write(text: str, *, stderr: bool = False) -> None:
@@ -135,6 +136,14 @@ def refuse(message: str) -> NoReturn:
     """End the command, since its input cannot be used: one line, exit status 2."""
     write(f"gpu-clusters: {message}\n", stderr=True)
     leave(2)
+
+
+def refuse_all(where: str, faults: Sequence[str]) -> NoReturn:
+    """End the command with all faults; of very many, the first ones and how many more there are."""
+    shown = list(faults[:_MOST_FAULTS])
+    if len(faults) > _MOST_FAULTS:
+        shown.append(f"{len(faults) - _MOST_FAULTS:,} more faults")
+    refuse("\n".join(f"{where}: {fault}" for fault in shown))
 
 
 def as_json(value: Any) -> Any:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from cdk_gpu_clusters_stacks.spec import ClusterSpec
-    from cdk_gpu_clusters_stacks.status import Status
+    from cdk_gpu_clusters_stacks.status import Queue, Status
 
 app = new_app()
 #: Narrower than other text: a view that stays open often has half a screen.
@@ -42,6 +42,7 @@ _STYLES = (
         "gpu-clusters status cluster.yaml",
         "gpu-clusters status cluster.yaml --watch 30",
         "gpu-clusters status cluster.yaml --html status.html",
+        "gpu-clusters status cluster.yaml --queues queues.json",
         then="Exit status: 0 nothing is wrong, 1 something is, 2 unusable file or credentials, no fleet found.",
     )
 )
@@ -53,6 +54,14 @@ def status(
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page instead; - for standard output.")
+    ] = None,
+    queues: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Queues of Kueue, from kubectl get clusterqueues.kueue.x-k8s.io -o json: shows who uses what; - reads "
+            "standard input.",
+        ),
     ] = None,
     force: files.Force = False,
     profile: Profile = None,
@@ -69,6 +78,9 @@ def status(
         output.refuse("status: give only one of --watch, --html, --print-policy and --json")
     if force and html is None:
         output.refuse("status: --force needs --html")
+    if queues is not None and (watch is not None or print_policy):
+        output.refuse("status: --queues is one reading; give it without --watch and --print-policy")
+    given = _queues(queues, file)
     spec = output.read(file, as_json=as_json)
     if print_policy:
         from cdk_gpu_clusters_stacks.status import policy_for_status
@@ -81,6 +93,7 @@ def status(
         _watch(spec, profile, watch)
         return
     found = _ask(spec, profile)
+    found.queues = given
     if as_json:
         output.write_document(output.as_json(found))
     elif html is not None:
@@ -91,6 +104,20 @@ def status(
         why = "could be read, see above" if found.unread else "is deployed; deploy it: cdk deploy --all"
         output.refuse(f"status: no fleet of {found.cluster} in {found.region} {why}")
     output.leave(0 if found.is_well else 1)
+
+
+def _queues(file: Path | None, cluster: Path) -> list[Queue] | None:
+    if file is None:
+        return None
+    if str(file) == str(cluster) == output.STREAM:
+        output.refuse("status: only one of the cluster file and --queues can be standard input")
+    from cdk_gpu_clusters_stacks.cost import NoAccounting
+    from cdk_gpu_clusters_stacks.status import read_queues
+
+    try:
+        return read_queues(output.read_text(file))
+    except NoAccounting as wrong:
+        output.refuse_all(str(file), wrong.faults)
 
 
 def _ask(spec: ClusterSpec, profile: str | None, *, shows_steps: bool = True) -> Status:

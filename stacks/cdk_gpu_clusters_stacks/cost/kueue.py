@@ -23,7 +23,6 @@ from .accounting import Accounting, NoAccounting, Run
 
 Json = dict[str, Any]
 COMMAND = "kubectl get workloads.kueue.x-k8s.io --all-namespaces -o json"
-_KINDS = ("List", "WorkloadList")
 _MIG = "nvidia.com/mig-"
 # By its name in v1beta2, and in v1beta1.
 _PAST = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
@@ -50,7 +49,7 @@ def read_workloads(text: str) -> Accounting:
     faults: list[str] = []
     runs: list[Run] = []
     left_out: Counter[str] = Counter({"waiting": 0, "ran_before": 0})
-    for where, one in _items(text, faults):
+    for where, one in items_of(text, "Workload", COMMAND, faults):
         try:
             found = list(_runs(one))
             left_out["ran_before"] += any(one.get("status", {}).get(name) for name in _PAST)
@@ -64,18 +63,27 @@ def read_workloads(text: str) -> Accounting:
     return Accounting(source="kueue", runs=tuple(runs), left_out=dict(left_out))
 
 
-def _items(text: str, faults: list[str]) -> Iterator[tuple[str, Json]]:
+def items_of(text: str, kind: str, command: str, faults: list[str]) -> Iterator[tuple[str, Json]]:
+    """The objects of a list that kubectl printed as JSON, each with its place.
+
+    Args:
+        text: The list.
+        kind: A kind of Kueue.
+        command: What prints such a list.
+        faults: Gets what is wrong.
+    """
     try:
         found = json.loads(text)
     except ValueError as error:
         faults.append(f"it is no JSON: {error}")
         return
-    if not isinstance(found, dict) or found.get("kind") not in _KINDS or not isinstance(found.get("items"), list):
-        faults.append(f"it is no list of workloads; write the file with: {COMMAND}")
+    kinds = ("List", f"{kind}List")
+    if not isinstance(found, dict) or found.get("kind") not in kinds or not isinstance(found.get("items"), list):
+        faults.append(f"it is no list of {kind.lower()}s; write the file with: {command}")
         return
     for number, item in enumerate(found["items"], 1):
-        if not isinstance(item, dict) or item.get("kind") != "Workload" or not _is_of_kueue(item):
-            faults.append(f"item {number}: is no Workload of Kueue; write the file with: {COMMAND}")
+        if not isinstance(item, dict) or item.get("kind") != kind or not _is_of_kueue(item):
+            faults.append(f"item {number}: is no {kind} of Kueue; write the file with: {command}")
         else:
             yield f"item {number}", item
 
@@ -133,17 +141,27 @@ def _held(admission: Json) -> dict[str, Mapping[str, int]]:
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for pods in admission["podSetAssignments"]:
         for resource, quantity in pods.get("resourceUsage", {}).items():
-            if resource != WHOLE_GPU_RESOURCE and not resource.startswith(_MIG):
+            if not is_device(resource):
                 continue
             flavor = pods.get("flavors", {}).get(resource)
             if flavor is None:
                 raise ValueError(f"{resource} of the pods {pods['name']} has no flavor")
-            if number := _number(resource, quantity):
+            if number := whole_number(resource, quantity):
                 found[flavor][resource] += number
     return dict(found)
 
 
-def _number(resource: str, quantity: Any) -> int:
+def is_device(resource: str) -> bool:
+    """Whether a resource is GPUs or slices of them."""
+    return resource == WHOLE_GPU_RESOURCE or resource.startswith(_MIG)
+
+
+def whole_number(resource: str, quantity: Any) -> int:
+    """A quantity of devices.
+
+    Raises:
+        ValueError: If it is no whole number.
+    """
     match = _QUANTITY.fullmatch(str(quantity))
     if match is None:
         raise ValueError(f"{resource} {quantity!r} is no whole number")

@@ -118,6 +118,7 @@ def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease
         kubernetes_version=kubernetes_version(spec),
         trainer=software.trainer,
         ray=software.ray,
+        fair_sharing=bool(spec.eks.teams),
         mirror=mirror_of(spec),
         region=spec.region,
     )

@@ -25,6 +25,8 @@ from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_job
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead
 from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
+from cdk_gpu_clusters.kubernetes.team_quotas import Team
+from cdk_gpu_clusters.kubernetes.teams import team_objects
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.kubernetes.volumes import shared_volume
 from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
@@ -89,11 +91,20 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
     # One head at a time for each training fleet that Ray runs on.
     with_ray = [name for name in spec.training.fleets if spec.eks.software.ray and name in free]
     heads = [RayHead() for name in with_ray if _takes_ray(free[name])]
-    parts = {"cluster/queues": Manifest(objects=queues(list(free.values()), ray_heads=heads))} if free else {}
+    teams, groups = spec.eks.all_teams, list(free.values())
+    made = [*queues(groups, ray_heads=heads, teams=teams), *(team_objects(teams, groups) if teams else [])]
+    shared = Manifest(objects=[one for one in made if not any(_is_of(one, team) for team in teams)])
+    parts = {"cluster/queues": shared} if free else {}
     parts["cluster/node-health"] = Manifest(objects=node_health_rights())
     mounted = {one.name: one for pool in free.values() for one in pool.mounts.values()}
     for name, volume in mounted.items():
         parts[f"cluster/volume-{name}"] = Manifest(objects=shared_volume(volume))
+    # Each on its own: a deployment deletes all objects of a team that the file no longer has.
+    for team in teams:
+        seen = [pools[quota.pool].mounts for quota in team.quotas]
+        volumes = {one.name: one for mounts in seen for one in mounts.values()}
+        own = [one for volume in volumes.values() for one in shared_volume(volume, namespace=team.name)]
+        parts[f"cluster/team-{team.name}"] = Manifest(objects=[*(one for one in made if _is_of(one, team)), *own])
     for name, fleet in spec.inference.fleets.items():
         for each, manifest in model_services(name, fleet, pools[name]).items():
             parts[f"services/{each}"] = manifest
@@ -158,6 +169,14 @@ def _parts(spec: ClusterSpec, fleet: PlannedFleet) -> NodeClassParts:
         encryption_key_arn=volume.encryption_key_arn,
         tags={"gpu-cluster": spec.name, **spec.tags, **fleet.spec.tags, "Name": path},
     )
+
+
+def _is_of(one: KubernetesObject, team: Team) -> bool:
+    """Whether an object is of a team alone."""
+    about = one["metadata"]
+    if one["kind"] in {"Namespace", "ClusterQueue"}:
+        return bool(about["name"] == team.name)
+    return bool(about.get("namespace") == team.name)
 
 
 def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:

@@ -455,7 +455,7 @@ _KUBERNETES = (
         nodes="EKS replaces the system nodes one at a time, and drains each",
         source="Amazon EKS user guide, customize managed nodes",
     ),
-    Row(Resource.ADMINS, "AWS::EKS::AccessEntry", updated="access entries of administrators come and go"),
+    Row(Resource.ADMINS, "AWS::EKS::AccessEntry", updated="access entries of administrators and teams come and go"),
 )
 _PCS_API = "AWS PCS API, UpdateCluster; " + _SCHEMA.format("AWS::PCS::Cluster")
 _SLURM = (

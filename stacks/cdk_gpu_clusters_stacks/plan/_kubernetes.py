@@ -11,9 +11,11 @@ from cdk_gpu_clusters.fleet.karpenter import EMPTY_MINUTES, capacity_types, imag
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.node_scaling import scale_from_zero_labels
 from cdk_gpu_clusters.kubernetes.software.slurm import gres_plan
 from cdk_gpu_clusters.kubernetes.software.slurm_topology import topology_name
+from cdk_gpu_clusters.kubernetes.team_quotas import device_count, most_devices
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters.rules.node_group import (
@@ -28,7 +30,16 @@ from cdk_gpu_clusters_stacks.stack_names import eks_stack, karpenter_stack, soft
 
 from ._cost import prices_used, usd_amount
 from ._network import service_subnet_keys
-from .model import ChartPlan, KubernetesPlan, NodeGroupReport, SlinkyPartition, SlinkyPlan, SystemNodesPlan
+from .model import (
+    ChartPlan,
+    KubernetesPlan,
+    NodeGroupReport,
+    SlinkyPartition,
+    SlinkyPlan,
+    SystemNodesPlan,
+    TeamPlan,
+    TeamQuotaPlan,
+)
 from .rates import system_node_hour
 
 _NO_DATES = "the catalogue has no dates of this version"
@@ -64,6 +75,7 @@ def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Kuberne
             for one in (*releases(spec, [view.node_group.pool for view in views]), *scaling_releases(spec, views))
         ),
         slurm=_slurm(spec, views),
+        teams=_teams(spec, [view.node_group.pool for view in views]),
         software_stack=software_stack(spec.name) if eks.software.apply else None,
         karpenter_stack=karpenter_stack(spec.name) if spec.has_karpenter else None,
         mirror=eks.software.mirror,
@@ -93,6 +105,31 @@ def _slurm(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> SlinkyPlan | Non
         ),
         accounting=None if cluster.accounting is None else cluster.accounting.host,
         login=cluster.login,
+    )
+
+
+def _teams(spec: ClusterSpec, pools: Sequence[NodePool]) -> tuple[TeamPlan, ...]:
+    teams, named = spec.eks.all_teams, {pool.name: pool for pool in pools}
+    every = [quota for team in teams for quota in team.quotas]
+    return tuple(
+        TeamPlan(
+            name=team.name,
+            group=team.group,
+            weight=team.weight,
+            quotas=tuple(
+                TeamQuotaPlan(
+                    fleet=quota.pool,
+                    resource=quota.resource,
+                    nominal=quota.nominal,
+                    most=most_devices(named[quota.pool], quota, every),
+                    lent=quota.lent,
+                    of=device_count(named[quota.pool], quota.resource),
+                )
+                for quota in team.quotas
+            ),
+            members=spec.eks.teams[team.name].principal_arns,
+        )
+        for team in teams
     )
 
 

@@ -136,6 +136,7 @@ class Side:
 def _of_cluster(cluster: ClusterSpec) -> Values:
     network, existing = cluster.network, cluster.eks.existing
     return {
+        ("eks.teams", Resource.ADMINS): {name: team.principal_arns for name, team in cluster.eks.teams.items()},
         "eks.kubernetes_version": None if existing else kubernetes_version(cluster),
         "network": tuple(network.service_subnets.items()) if isinstance(network, ExistingNetwork) else (),
         ("network", Resource.SLURM_CLUSTER): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
@@ -160,12 +161,15 @@ def _of_software(cluster: ClusterSpec) -> Values:
     place = None
     if isinstance(network, ExistingNetwork):
         place = network.vpc_id, network.subnet_ids, *network.service_subnets.items()
-    pools = node_pools(cluster, volumes(cluster))
+    # Without teams, which have a key of their own.
+    alone = cluster.model_copy(update={"eks": cluster.eks.model_copy(update={"teams": {}})})
+    pools = node_pools(alone, volumes(alone))
     # Which fleets have no queue because they belong to Slurm is in the values of its chart.
     software = cluster.eks.software.model_copy(update={"slurm": None})
-    queued = cluster.model_copy(update={"eks": cluster.eks.model_copy(update={"software": software})})
+    queued = alone.model_copy(update={"eks": alone.eks.model_copy(update={"software": software})})
     return {
-        "eks.software": releases(cluster, pools.values()),
+        "eks.software": releases(alone, pools.values()),
+        "eks.teams": cluster.eks.all_teams,
         "network": place,
         "training": _applied(queued.model_copy(update={"inference": InferenceSpec()})),
         "inference": _applied(queued.model_copy(update={"training": TrainingSpec()})),

@@ -373,6 +373,46 @@ class SlinkyPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TeamQuotaPlan:
+    """Devices of a fleet that a team may use.
+
+    Attributes:
+        fleet: The fleet.
+        resource: Name of the device in Kubernetes.
+        nominal: Devices that are the team's.
+        most: Devices that it has while all others are idle.
+        lent: Most of its own that others borrow.
+        of: Devices of the fleet.
+    """
+
+    fleet: str
+    resource: str
+    nominal: int
+    most: int
+    lent: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamPlan:
+    """A team that shares the fleets.
+
+    Attributes:
+        name: Its name, which is that of its namespace.
+        group: The Kubernetes group of its members.
+        weight: Its share of idle devices, as a ratio to others.
+        quotas: What it may use.
+        members: IAM principals that get into the group.
+    """
+
+    name: str
+    group: str
+    weight: int
+    quotas: tuple[TeamQuotaPlan, ...]
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesPlan:
     """A cluster of Amazon EKS.
 
@@ -387,6 +427,7 @@ class KubernetesPlan:
         system_nodes: Nodes for its own pods; None of an existing cluster.
         charts: Software for GPU nodes, in the order of its installation.
         slurm: Slurm on its nodes, by Slinky; None if there is none.
+        teams: Teams that share the fleets.
         software_stack: Stack that installs them; None where `gpu-clusters manifests` writes them for you to apply.
         karpenter_stack: Stack that installs Karpenter; None without it.
         mirror: Registry with copies of charts and images; None for the public ones.
@@ -408,6 +449,7 @@ class KubernetesPlan:
     system_nodes: SystemNodesPlan | None
     charts: tuple[ChartPlan, ...]
     slurm: SlinkyPlan | None
+    teams: tuple[TeamPlan, ...]
     software_stack: str | None
     karpenter_stack: str | None
     mirror: str | None

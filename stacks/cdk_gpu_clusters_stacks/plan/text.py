@@ -553,6 +553,8 @@ def _kubernetes_rows(cluster: KubernetesPlan, notes: Footnotes) -> Iterator[Row]
     yield Row("software", list(software_words(cluster)))
     if cluster.slurm is not None:
         yield Row("Slurm", list(slinky_words(cluster.slurm)))
+    if cluster.teams:
+        yield Row("teams", list(team_words(cluster)))
     if cluster.usd_per_hour is not None and cluster.usd_per_hour_extended is not None:
         extended = usd(cluster.usd_per_hour_extended)
         mark = notes.mark(cluster.prices)
@@ -607,6 +609,18 @@ def slinky_words(slurm: SlinkyPlan) -> Iterator[str]:
     login = "a login node, reached inside the cluster only" if slurm.login else "no login node"
     database = slurm.accounting
     yield f"cluster {slurm.name}; {login}; " + (f"accounting in {database}" if database else "no accounting")
+
+
+def team_words(cluster: KubernetesPlan) -> Iterator[str]:
+    """A line for each team: its quotas, its weight and its members."""
+    for team in cluster.teams:
+        quotas = [
+            f"{number(one.nominal)} of {number(one.of)} {one.resource} of {one.fleet}, {number(one.most)} at most, "
+            f"lends {number(one.lent)}"
+            for one in team.quotas
+        ]
+        members = f"{count(len(team.members), 'member')} in {team.group}" if team.members else f"group {team.group}"
+        yield f"{team.name}: {'; '.join(quotas)}; weight {number(team.weight)}; {members}"
 
 
 def node_group_row(group: NodeGroupReport) -> Row:

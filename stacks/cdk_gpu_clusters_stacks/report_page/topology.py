@@ -9,7 +9,13 @@ from math import ceil
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.model import FleetReport, HomesPlan, KubernetesPlan, StorePlan, SubnetUse
-from cdk_gpu_clusters_stacks.plan.text import api_server_words, slinky_words, software_words, support_words
+from cdk_gpu_clusters_stacks.plan.text import (
+    api_server_words,
+    slinky_words,
+    software_words,
+    support_words,
+    team_words,
+)
 
 from .boxes import Box, Direction, Margins, Text, filled_up, gbps, group, nodes_text, number
 from .flows import CLEAR, Flow, margin
@@ -395,6 +401,8 @@ def cluster_rows(cluster: KubernetesPlan) -> Iterator[tuple[str, str]]:
     yield "software", "; ".join(software_words(cluster))
     if cluster.slurm is not None:
         yield "Slurm", "; ".join(slinky_words(cluster.slurm))
+    if cluster.teams:
+        yield "teams", ". ".join(team_words(cluster))
 
 
 def node_group_rows(plan: ClusterPlan) -> Iterator[tuple[str, ...]]:

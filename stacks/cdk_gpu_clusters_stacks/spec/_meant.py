@@ -100,6 +100,7 @@ EXAMPLES = {
     "slurm_settings": "{SchedulerParameters: bf_continue}",
     "node_settings": '{trainers: {Weight: "1"}}',
     "directory": "{uris: [ldaps://ad.example.com], search_base: 'dc=example,dc=com', …}",
+    "teams": "{research: {quotas: [{fleet: trainers, nominal: 8}]}}",
     "system_nodes": "{instance_type: m7i.large, nodes: 2}",
     "software": "{apply: true}",
     "object_lock": "{mode: governance, days: 7}",

@@ -33,6 +33,7 @@ from ._check_nodes import (
 )
 from ._check_pcs import check_compute_nodes, check_pcs
 from ._check_slinky import check_slinky
+from ._check_teams import check_eks_teams
 from ._check_values import check_tags
 from ._document import Fault, dotted, faults_at
 from ._parts import FleetPart, SpecParts, parts_of
@@ -85,7 +86,8 @@ def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
             fleets.append(fleet)
             faults += check_fleet_nodes(fleet)
     faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
-    faults += check_slinky(parts, fleets) + check_pcs(parts, fleets) + check_monitoring(parts, fleets)
+    faults += check_slinky(parts, fleets) + check_eks_teams(parts, fleets)
+    faults += check_pcs(parts, fleets) + check_monitoring(parts, fleets)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
         faults += check_service_network(parts.network, fleets)

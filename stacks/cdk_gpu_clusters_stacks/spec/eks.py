@@ -7,9 +7,11 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from cdk_gpu_clusters.catalogue import Architecture
+from cdk_gpu_clusters.kubernetes.team_quotas import Team, TeamQuota
 from cdk_gpu_clusters.rules.eks_cluster import ControlPlaneTier, EgressMode, SupportType
+from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE
 
-from ._base import AsTuple, SpecModel, Text
+from ._base import AsTuple, Name, SpecModel, Text
 from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
 from .data import SecurityGroupId
 from .network import Cidr
@@ -116,6 +118,58 @@ class SoftwareSpec(SpecModel):
     )
 
 
+class TeamQuotaSpec(SpecModel):
+    """What a team may use of the devices of one fleet."""
+
+    fleet: Name = Field(description="Name of the fleet.")
+    resource: Text = Field(
+        default=WHOLE_GPU_RESOURCE,
+        description="Name of the device in Kubernetes, which is a slice on a fleet with `mig`.",
+        examples=["nvidia.com/mig-1g.5gb"],
+    )
+    nominal: int = Field(
+        ge=0, description="Devices that are the team's whenever it wants them. With 0 the team only borrows."
+    )
+    borrowing_limit: int | None = Field(
+        default=None,
+        ge=0,
+        description="Most devices over and above, of those that others leave idle. Default: as many as they lend.",
+    )
+    lending_limit: int | None = Field(
+        default=None, ge=0, description="Most of its own idle devices that others may borrow. Default: all of them."
+    )
+
+
+class TeamSpec(SpecModel):
+    """A team: a namespace of its own, and what it may use."""
+
+    quotas: Annotated[tuple[TeamQuotaSpec, ...], AsTuple] = Field(
+        min_length=1, description="What it may use, by fleet and device. It uses no other devices."
+    )
+    weight: int = Field(
+        default=1, ge=0, description="Its share of idle devices of others, as a ratio to the weights of other teams."
+    )
+    principal_arns: Annotated[tuple[PrincipalArn, ...], AsTuple] = Field(
+        default=(),
+        description="IAM roles and users that work in its namespace, in a cluster that is made here. Default: none.",
+        examples=[["arn:aws:iam::111122223333:role/research"]],
+    )
+
+    def of(self, name: str) -> Team:
+        """The team, under the name that the file gives it."""
+        quotas = [
+            TeamQuota(
+                pool=one.fleet,
+                resource=one.resource,
+                nominal=one.nominal,
+                borrowing_limit=one.borrowing_limit,
+                lending_limit=one.lending_limit,
+            )
+            for one in self.quotas
+        ]
+        return Team(name=name, quotas=tuple(quotas), weight=self.weight)
+
+
 class ExistingEksSpec(SpecModel):
     """A cluster of Amazon EKS that exists already. Nothing is looked up."""
 
@@ -185,7 +239,17 @@ class EksSpec(SpecModel):
     software: Annotated[SoftwareSpec, updates(Resource.SOFTWARE, Resource.KARPENTER, Resource.NODE_GROUP)] = Field(
         default=SoftwareSpec(), description="What is installed in the cluster."
     )
+    teams: Annotated[dict[Name, TeamSpec], updates(Resource.SOFTWARE, Resource.ADMINS)] = Field(
+        default={},
+        description="Teams that share the fleets, by name, each with a namespace and a queue of Kueue. Default: none; "
+        "all jobs share one queue.",
+    )
     kubectl: Annotated[KubectlSpec, updates(Resource.EKS_TEMPLATE)] = Field(
         default=KubectlSpec(),
         description="kubectl for the nodes, for scripts of yours: EKS's images have none, and the watchdog needs none.",
     )
+
+    @property
+    def all_teams(self) -> tuple[Team, ...]:
+        """The teams, in the order of the file."""
+        return tuple(one.of(name) for name, one in self.teams.items())

@@ -1,6 +1,7 @@
 """The state of a live cluster: fleets and nodes, jobs, capacity, alarms and cost. All calls only read."""
 
-from .model import Alarm, Capacity, Fleet, Job, Node, NodeState, Status
+from .model import Alarm, Capacity, Fleet, Job, Node, NodeState, Queue, QueueDevice, Status
+from .queues import read_queues
 from .read import policy_for_status, read_status
 from .text import status_text
 
@@ -11,8 +12,11 @@ __all__ = [
     "Job",
     "Node",
     "NodeState",
+    "Queue",
+    "QueueDevice",
     "Status",
     "policy_for_status",
+    "read_queues",
     "read_status",
     "status_text",
 ]

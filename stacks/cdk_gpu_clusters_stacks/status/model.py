@@ -148,6 +148,42 @@ class Alarm:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDevice:
+    """What a queue of Kueue has of a device of a fleet.
+
+    Attributes:
+        fleet: The fleet, which is a flavor of the queue.
+        resource: Name of the device in Kubernetes.
+        quota: Devices that are the queue's.
+        used: Devices that its jobs have.
+        borrowed: How many of these are of other queues.
+    """
+
+    fleet: str
+    resource: str
+    quota: int
+    used: int
+    borrowed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A ClusterQueue of Kueue: that of a team, or of all others.
+
+    Attributes:
+        name: Its name.
+        waiting: Jobs that wait in it.
+        running: Jobs of it that have their devices.
+        devices: What it has of each device; devices of which it has neither a quota nor any in use are left out.
+    """
+
+    name: str
+    waiting: int
+    running: int
+    devices: list[QueueDevice]
+
+
 @dataclass(slots=True, kw_only=True)
 class Status:
     """What is known of a cluster now.
@@ -161,6 +197,7 @@ class Status:
         capacity: Reservations, blocks and life spans of its fleets.
         alarms: Alarms that are raised; None if they are unknown.
         alarm_count: How many alarms its stacks have.
+        queues: Queues of Kueue; None if they were not given.
         jobs_elsewhere: Where the jobs are that are not read here; empty if there are none.
         cost: What runs, at list prices.
         usd_per_day: What all of it costs for 24 hours, least and most, in cents; None if that is unknown.
@@ -176,6 +213,7 @@ class Status:
     capacity: list[Capacity] = field(default_factory=list)
     alarms: list[Alarm] | None = None
     alarm_count: int = 0
+    queues: list[Queue] | None = None
     jobs_elsewhere: str = ""
     cost: Live
     usd_per_day: Usd | None = None

@@ -10,7 +10,7 @@ from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan.layout import Row, Section, lay_out
 from cdk_gpu_clusters_stacks.preflight.unread import Unread
 
-from .model import Alarm, Capacity, Fleet, Job, Node, NodeState, Status
+from .model import Alarm, Capacity, Fleet, Job, Node, NodeState, Queue, Status
 
 #: More nodes than this are counted; JSON has all of them.
 _MOST_NODES = 8
@@ -41,6 +41,8 @@ def sections_of(status: Status) -> Iterator[Section]:
         yield Section(key, [*_capacity(key, status), *_unread_of(key, status)])
     yield Section("Alarms", list(_alarms(status)))
     yield Section("Cost at list prices", list(_cost(status)))
+    if status.queues is not None:
+        yield Section("Queues", [Row(one.name, list(queue_words(one))) for one in status.queues])
     if status.jobs_elsewhere:
         yield Section("Jobs", [Row("not read", [status.jobs_elsewhere])])
     rest = [one for one in status.unread if one.about not in shown and not one.call.endswith("DescribeAlarms")]
@@ -122,6 +124,14 @@ def severity_name(severity: Severity) -> str:
 def job_words(job: Job) -> str:
     """A job in one line."""
     return f"{job.job_id}: {job.state}, {count(job.nodes, 'node')}, since {job.requested_at}: {job.command}"
+
+
+def queue_words(queue: Queue) -> Iterator[str]:
+    """What a queue of Kueue has and uses, a line for each device, and its jobs."""
+    for one in queue.devices:
+        borrowed = f", {one.borrowed:,} borrowed" if one.borrowed else ""
+        yield f"{one.fleet}: uses {one.used:,} {one.resource}{borrowed}; its quota is {one.quota:,}"
+    yield f"{count(queue.running, 'job')} with devices, {queue.waiting:,} waiting"
 
 
 def _capacity(key: str, status: Status) -> Iterator[Row]:

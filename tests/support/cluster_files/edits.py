@@ -138,6 +138,7 @@ eks:
   admin_principal_arns: ["arn:aws:iam::111122223333:role/platform"]
   system_nodes: { instance_type: m7i.xlarge, nodes: 3 }
 """
+_TEAMS = "  teams: { research: { quotas: [{ fleet: trainers, nominal: 8 }] } }\n"
 _EC2 = "orchestrator: ec2\n"
 
 
@@ -252,6 +253,16 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         _on(_EXISTING_EKS + _APPLIED, TRAINING),
         "apply: true, trainer: false",
         "apply: true, trainer: true",
+    ),
+    "EKS: the first team": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        _APPLIED,
+        _APPLIED + _TEAMS,
+    ),
+    "EKS: members of a team": (
+        _on(_MADE_EKS + _TEAMS, SMALL).replace("trn1.32xlarge, nodes: 2", "g6.xlarge, nodes: 8"),
+        "nominal: 8 }] }",
+        'nominal: 8 }], principal_arns: ["arn:aws:iam::111122223333:role/research"] }',
     ),
     "EKS: software with Ray": (
         _on(_EXISTING_EKS + _APPLIED, TRAINING),

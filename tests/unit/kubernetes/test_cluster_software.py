@@ -222,3 +222,17 @@ def test_kueue_manages_the_kinds_of_ray_where_the_operator_is() -> None:
 
     assert frameworks(ray=True) - frameworks() == {"ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice"}
     assert not any(one.chart == "kuberay-operator" for one in cluster_software(pools()))
+
+
+def test_kueue_shares_by_weight_where_there_are_teams() -> None:
+    def configuration(**options: bool) -> dict[str, Any]:
+        text = release("kueue", **options).values["managerConfig"]["controllerManagerConfigYaml"]
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    alone, shared = configuration(), configuration(fair_sharing=True)
+    # kubernetes-sigs/kueue v0.19.2, pkg/config/validation.go: validStrategySets.
+    strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+    assert shared.pop("fairSharing") == {"preemptionStrategies": strategies}
+    assert shared["metrics"].pop("enableClusterQueueResources") is True
+    assert shared == alone

@@ -176,6 +176,10 @@ _CONTAINER = "template/spec/containers/0"
         (CLUSTER_QUEUE, "spec/resourceGroups/0/coveredResources", None, "'coveredResources' is a required"),
         (CLUSTER_QUEUE, "spec/queueingStrategy", "Fifo", "'Fifo' is not one of"),
         (CLUSTER_QUEUE, "spec/namespaceSelector/matchLables", {}, "'matchLables' was unexpected"),
+        (CLUSTER_QUEUE, "spec/resourceGroups/0/coveredResources", ["nvidia.com/gpu", "cpu"], "the same number of"),
+        (CLUSTER_QUEUE, "spec/resourceGroups/0/flavors/0/resources/0/borrowingLimit", "8", "must be nil when cohort"),
+        (CLUSTER_QUEUE, "spec/preemption", {"borrowWithinCohort": {"policy": "LowerPriority"}}, "Never and borrow"),
+        (CLUSTER_QUEUE, "spec/flavorFungibility", {"preference": "BorrowingOverPreemption"}, "are TryNextFlavor"),
         (CLUSTER_QUEUE, "apiVersion", "kueue.x-k8s.io/v1", "no schema for this kind"),
         (CLUSTER_QUEUE, "kind", "ClusterQueues", "no schema for this kind"),
         (

@@ -164,8 +164,9 @@ def test_the_exporter_reads_our_metrics_and_no_others(case: str) -> None:
     assert names == [one.name for one in dcgm_fields() if whole or not one.whole_gpus_only]
 
 
-def test_kueue_reads_our_configuration_and_adds_its_certificates() -> None:
-    (release,) = [one for one in cases()["every kind of node"] if one.name == "kueue"]
+@pytest.mark.parametrize("case", ["every kind of node", "teams"])
+def test_kueue_reads_our_configuration_and_adds_its_certificates(case: str) -> None:
+    (release,) = [one for one in cases()[case] if one.name == "kueue"]
     text = rendering(release)["configurations"]["kueue-manager-config"]["controller_manager_config.yaml"]
     read = yaml.safe_load(text)
     written = yaml.safe_load(release.values["managerConfig"]["controllerManagerConfigYaml"])

@@ -114,6 +114,26 @@ def test_volumes_of_slurm_get_what_the_stacks_tell_before_its_chart_is_installed
     assert volume["spec"]["csi"]["volumeHandle"] == "${CORPUS_FILE_SYSTEM_ID}"
 
 
+def test_teams_add_their_queues_namespaces_and_volumes(tmp_path: Path) -> None:
+    teams = "\neks: { teams: { research: { quotas: [{ fleet: trainers, nominal: 8 }] } } }\n"
+    files, alone = files_of("p5-lustre", tmp_path, teams), files_of("p5-lustre", tmp_path)
+
+    assert set(files) - set(alone) == {"cluster/team-research.yaml"}
+    assert [path for path in alone if files[path] != alone[path]] == [
+        "install.sh",
+        "software/6-kueue.values.yaml",
+        "cluster/queues.yaml",
+    ]
+    ours: list[Any] = objects_of({path: text for path, text in files.items() if "team-" in path})
+    kinds = [one["kind"] for one in ours]
+    assert kinds[0] == "ClusterQueue"
+    assert kinds[-2:] == ["PersistentVolume", "PersistentVolumeClaim"]
+    assert {one["metadata"].get("namespace", "research") for one in ours} == {"research"}
+    shared: list[Any] = objects_of({"cluster/queues.yaml": files["cluster/queues.yaml"]})
+    assert [one["kind"] for one in shared if "research" in str(one)] == ["ClusterQueue", "ClusterRoleBinding"]
+    assert check_objects(objects_of(files), kubernetes_versions()[-1].version) > 0
+
+
 def test_in_a_closed_network_charts_and_their_images_come_from_the_mirror(tmp_path: Path) -> None:
     mirror = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
     files = files_of("eks-p5-capacity-block", tmp_path)

@@ -171,6 +171,21 @@ def test_a_change_of_slurm_says_what_becomes_of_jobs(
     assert never not in change.nodes
 
 
+def test_teams_are_shown_with_what_they_may_have_at_most(plan: Callable[..., ClusterPlan]) -> None:
+    quotas = "{ fleet: one, nominal: 8, borrowing_limit: 4, lending_limit: 2 }"
+    teams = f"{{ research: {{ weight: 2, quotas: [{quotas}], principal_arns: ['arn:aws:iam::111122223333:role/r'] }} }}"
+    made = plan("instance_type: p5.48xlarge, nodes: 2, capacity: spot", eks=f"eks: {{ teams: {teams} }}\n")
+    assert made.kubernetes is not None
+    (team,) = made.kubernetes.teams
+    (quota,) = team.quotas
+    assert (quota.nominal, quota.most, quota.lent, quota.of) == (8, 12, 2, 16)
+    assert team.members == ("arn:aws:iam::111122223333:role/r",)
+    said = "research: 8 of 16 nvidia.com/gpu of one, 12 at most, lends 2; weight 2; 1 member in gpu-team:research"
+    assert said in " ".join(plan_text(made).split())
+    assert said in report_html(made)
+    assert "teams " not in plan_text(plan("instance_type: g6.xlarge, nodes: 1"))
+
+
 @pytest.mark.parametrize(
     ("fleet", "resources", "strategy"),
     [

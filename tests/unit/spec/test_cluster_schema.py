@@ -173,6 +173,7 @@ EKS_CHANGES: dict[str, Any] = {
     "admin_principal_arns": ["me"],
     "system_nodes": {"nodes": 1},
     "software": {"mirror": "https://mirror.example"},
+    "teams": {"research": {"quotas": [{"fleet": "a", "nominal": -1}]}},
     "kubectl": {"x86_64": {"url": "kubectl", "sha256": "0" * 64}},
 }
 

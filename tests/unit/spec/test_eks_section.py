@@ -238,3 +238,64 @@ def test_a_section_survives_a_round_trip(tmp_path: Path) -> None:
     )
     cluster = load_cluster(file)
     assert ClusterSpec.model_validate(cluster.model_dump()) == cluster
+
+
+TEAMS = """\
+eks:
+  teams:
+    research:
+      quotas:
+        - { fleet: a, nominal: 8, borrowing_limit: 8 }
+    product: { quotas: [{ fleet: a, nominal: 8, lending_limit: 8 }] }
+"""
+OF_TEAMS = ["12 GPU-CAP-009 warning"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("", "", []),
+        ("fleet: a, nominal: 8, b", "fleet: b, nominal: 8, b", ["10 GPU-TEAM-002 error"]),
+        ("nominal: 8, b", "resource: nvidia.com/mig-1g.5gb, nominal: 8, b", ["10 GPU-TEAM-002 error"]),
+        ("lending_limit: 8", "lending_limit: 9", ["11 GPU-TEAM-004 error"]),
+        ("borrowing_limit: 8", "borrowing_limit: 9", ["10 GPU-TEAM-005 error"]),
+        ("nominal: 8, l", "nominal: 9, l", ["11 GPU-TEAM-003 error"]),
+        ("product:", "default:", ["11 GPU-TEAM-001 error"]),
+        ("product:", "Product:", ["11 GPU-SPEC-011 error"]),
+        ("nominal: 8, l", "nominal: -8, l", ["11 GPU-SPEC-008 error"]),
+        ("[{ fleet: a, nominal: 8, lending_limit: 8 }]", "[]", ["11 GPU-SPEC-008 error"]),
+    ],
+)
+def test_faults_of_teams_are_at_their_line(right: str, wrong: str, expected: list[str], tmp_path: Path) -> None:
+    text = HEAD + NEW + TEAMS.replace(right, wrong, 1) + ONE
+    assert [one for one in found(tmp_path, text) if one not in OF_TEAMS] == expected
+
+
+def test_teams_are_checked_once_their_fleets_are_right(tmp_path: Path) -> None:
+    wrong = HEAD + NEW + TEAMS.replace("nominal: 8", "nominal: 80") + ONE
+    assert "10 GPU-TEAM-003 error" in found(tmp_path, wrong)
+    broken = found(tmp_path, wrong.replace("p5.48xlarge", "p5.47xlarge"))
+    assert not [one for one in broken if "TEAM" in one]
+    assert [one for one in broken if "error" in one]
+
+
+def test_members_of_teams_are_of_a_cluster_that_is_made_here(tmp_path: Path) -> None:
+    members = TEAMS.replace("    product: {", "    product: { principal_arns: ['arn:aws:iam::111122223333:role/p'],")
+    assert found(tmp_path, HEAD + NEW + members + ONE) == OF_TEAMS
+    existing = members.replace("eks:\n", f"eks:\n  {EXISTING} }}\n")
+    file = tmp_path / "cluster.yaml"
+    file.write_text(HEAD + NEW + existing + ONE)
+    (told,) = [one for one in read_cluster(file).findings if one.severity.value == "error"]
+    assert told.id == "GPU-SPEC-034"
+    assert "group gpu-team:product" in told.fix
+
+
+def test_teams_of_a_file_are_those_of_the_library(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(HEAD + NEW + TEAMS + ONE)
+    research, product = load_cluster(file).eks.all_teams
+    assert (research.name, research.weight, research.group) == ("research", 1, "gpu-team:research")
+    assert [(one.pool, one.resource, one.borrowing_limit, one.lent) for one in research.quotas] == [
+        ("a", "nvidia.com/gpu", 8, 8)
+    ]
+    assert (product.quotas[0].borrowing_limit, product.quotas[0].lent) == (None, 8)

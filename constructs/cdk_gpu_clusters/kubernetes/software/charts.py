@@ -246,13 +246,16 @@ def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
 # system` and its own namespace alone.
 
 
-def kueue(source: SoftwareSource, *, trainer: bool = False, ray: bool = False) -> ChartRelease:
+def kueue(
+    source: SoftwareSource, *, trainer: bool = False, ray: bool = False, fair_sharing: bool = False
+) -> ChartRelease:
     """The chart, for Jobs, JobSets and LeaderWorkerSets.
 
     Args:
         source: From where charts and images come.
         trainer: Whether it also manages TrainJobs of Kubeflow Trainer.
         ray: Whether it also manages RayClusters, RayJobs and RayServices of KubeRay.
+        fair_sharing: Whether teams share by weight what is idle, and its metrics have the use and quota of each.
     """
     image = {**source.repository_and_tag("kueue"), "pullPolicy": "IfNotPresent"}
     values = {
@@ -274,26 +277,33 @@ def kueue(source: SoftwareSource, *, trainer: bool = False, ray: bool = False) -
             ],
         },
         # Every JSON document is a YAML document.
-        "managerConfig": {"controllerManagerConfigYaml": json.dumps(_configuration(trainer, ray), indent=2)},
+        "managerConfig": {
+            "controllerManagerConfigYaml": json.dumps(_configuration(trainer, ray, fair_sharing), indent=2)
+        },
     }
     return source.release("kueue", "kueue-system", values)
 
 
-def _configuration(trainer: bool, ray: bool) -> dict[str, Any]:
+def _configuration(trainer: bool, ray: bool, fair_sharing: bool) -> dict[str, Any]:
     # Not pod, deployment and statefulset: the chart's webhooks for them would stop every pod of the cluster while Kueue
     # is away (failurePolicy Fail in templates/webhook/manifests.yaml). LeaderWorkerSets do without since Kueue 0.15.
     frameworks = ["batch/job", "jobset.x-k8s.io/jobset", "leaderworkerset.x-k8s.io/leaderworkerset"]
     frameworks += ["trainer.kubeflow.org/trainjob"] if trainer else []
     frameworks += ["ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice"] if ray else []
+    # The order of Kueue's documentation ("Preemption", Fair Sharing): one of the three that pkg/config/validation.go
+    # takes. By the first, a team within its quota, whose share is 0, always gets its devices back.
+    strategies = ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+    sharing = {"fairSharing": {"preemptionStrategies": strategies}} if fair_sharing else {}
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": ":8081"},
-        "metrics": {"bindAddress": ":8443"},
+        "metrics": {"bindAddress": ":8443", **({"enableClusterQueueResources": True} if fair_sharing else {})},
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "clientConnection": {"qps": 300, "burst": 500},
         "integrations": {"frameworks": frameworks},
+        **sharing,
     }
 
 

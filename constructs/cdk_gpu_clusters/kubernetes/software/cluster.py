@@ -31,6 +31,7 @@ def cluster_software(
     trainer: bool = False,
     argo_workflows: bool = False,
     ray: bool = False,
+    fair_sharing: bool = False,
     service_monitor: bool = False,
     mirror: ImageMirror | None = None,
     region: str | None = None,
@@ -44,6 +45,7 @@ def cluster_software(
         trainer: Whether to install Kubeflow Trainer.
         argo_workflows: Whether to install Argo Workflows.
         ray: Whether to install KubeRay's operator, and to queue its kinds.
+        fair_sharing: Whether teams share by weight what is idle: `kubernetes.queues.queues(..., teams=...)`.
         service_monitor: Whether the DCGM exporter gets a ServiceMonitor, a kind of the Prometheus Operator.
         mirror: Registries of a closed network, which hold copies of every chart and image.
         region: Region whose EKS registry serves AWS's images; the one that AWS's charts name if left out.
@@ -72,7 +74,7 @@ def cluster_software(
         argo(source) if argo_workflows else None,
         kuberay(source) if ray else None,
         # Last: while its webhook is not served, no Job can be made in most namespaces.
-        kueue(source, trainer=trainer, ray=ray),
+        kueue(source, trainer=trainer, ray=ray, fair_sharing=fair_sharing),
     ]
     return tuple(release for release in releases if release is not None)
 

@@ -248,6 +248,24 @@ class IEksGpuCluster(ClusterConstruct):
         """
         return self._grant(principal, "AmazonEKSViewPolicy", namespaces)
 
+    def grant_group(self, principal: Principal, group: str) -> eks.CfnAccessEntry:
+        """Make someone a member of a group of Kubernetes, whose rights are what RBAC binds to it.
+
+        An identity has one access entry: its groups and policies are in it together.
+
+        Source: Amazon EKS user guide, "Create access entries".
+
+        Args:
+            principal: A role or a user, or the ARN of one.
+            group: Name of the group, such as `kubernetes.team_quotas.Team.group`.
+
+        Returns:
+            The identity's access entry.
+        """
+        entry = self._entry(_arn_of(principal))
+        entry.kubernetes_groups = list(dict.fromkeys([*(entry.kubernetes_groups or []), group]))
+        return entry
+
     def _grant(self, principal: Principal, policy: str, namespaces: Sequence[str]) -> eks.CfnAccessEntry:
         arn = _arn_of(principal)
         scopes = self._policies.setdefault(arn, {})
@@ -257,15 +275,17 @@ class IEksGpuCluster(ClusterConstruct):
         policies: list[cdk.IResolvable | eks.CfnAccessEntry.AccessPolicyProperty] = [
             _access_policy(self, name, names) for name, names in scopes.items()
         ]
-        if arn in self._entries:
-            self._entries[arn].access_policies = policies
-        else:
+        entry = self._entry(arn)
+        entry.access_policies = policies
+        return entry
+
+    def _entry(self, arn: str) -> eks.CfnAccessEntry:
+        if arn not in self._entries:
             self._entries[arn] = eks.CfnAccessEntry(
                 self._entry_scope,
                 _entry_id(self, arn),
                 cluster_name=self.cluster_name,
                 principal_arn=arn,
-                access_policies=policies,
                 type="STANDARD",
             )
         return self._entries[arn]

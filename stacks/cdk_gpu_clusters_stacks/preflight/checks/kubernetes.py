@@ -254,21 +254,26 @@ def _same_groups(existing: ExistingEksSpec, inquiry: Inquiry) -> Verdict:
     return passed(f"{existing.cluster_name} has nodes in {words(sorted(given))}")
 
 
-def _admins(cluster: Cluster) -> Mapping[str, str]:
+def _principals(cluster: Cluster) -> Mapping[str, str]:
     if not _made(cluster):
         return {}
-    return {f"eks.admin_principal_arns.{index}": arn for index, arn in enumerate(cluster.spec.eks.admin_principal_arns)}
+    eks = cluster.spec.eks
+    named = {
+        "eks.admin_principal_arns": eks.admin_principal_arns,
+        **{f"eks.teams.{name}.principal_arns": team.principal_arns for name, team in eks.teams.items()},
+    }
+    return {f"{key}.{index}": arn for key, arns in named.items() for index, arn in enumerate(arns)}
 
 
 @define_check(
     "GPU-PRE-168",
-    "the principals that administer the EKS cluster are there",
+    "the principals that administer the EKS cluster, and those of its teams, are there",
     source=f"{_API}, CreateAccessEntry; IAM API reference, GetRole and GetUser",
     calls=(CALLER, ROLE, USER),
-    subjects=_admins,
-    unless="the file names no principal that administers an EKS cluster made here",
+    subjects=_principals,
+    unless="the file names no principal of an EKS cluster made here",
 )
-def _admin_there(arn: str, inquiry: Inquiry) -> Verdict:
+def _principal_there(arn: str, inquiry: Inquiry) -> Verdict:
     _, _, _, _, account, principal = arn.split(":", 5)
     if account != inquiry.ask(CALLER)["Account"]:
         return cannot_tell(f"{arn} is of another account", fix="ask there whether it exists")
