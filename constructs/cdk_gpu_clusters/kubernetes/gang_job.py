@@ -12,6 +12,13 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
+from cdk_gpu_clusters.kubernetes.compute_domain import (
+    channel_claim,
+    check_compute_domain,
+    compute_domain,
+    container_claims,
+    domain_affinity,
+)
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
     container_security,
     memory_mib,
@@ -56,6 +63,8 @@ class GangJob:
         namespace: Namespace.
         queue: LocalQueue of Kueue; None: the pods start as they find room, and half a gang may wait forever.
         same_layer: Layer of the network in which all nodes share a network node; None: as near as there is room.
+        compute_domain: Whether its pods share the memory of their GPUs over the NVLink of one UltraServer, by a
+            ComputeDomain of its own. Needs NVIDIA's DRA driver: `cluster_software(compute_domains=True)`.
         max_restarts: How often all pods start again when one has failed; the end of a node does not count.
         grace_period_seconds: How long a container has after SIGTERM; that of the group if left out.
         files: ConfigMaps to mount, by mount path.
@@ -72,11 +81,17 @@ class GangJob:
     namespace: str = DEFAULT_NAMESPACE
     queue: str | None = DEFAULT_QUEUE
     same_layer: int | None = None
+    compute_domain: bool = False
     max_restarts: int = 0
     grace_period_seconds: int | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[str] | None = None
     service_account: str = DEFAULT_SERVICE_ACCOUNT
+
+
+def domains(job: GangJob) -> list[KubernetesObject]:
+    """The ComputeDomain of a job, to be made before it; none without one."""
+    return [compute_domain(job.name, namespace=job.namespace)] if job.compute_domain else []
 
 
 def job_set(job: GangJob) -> KubernetesObject:
@@ -145,7 +160,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
     return {
         "metadata": {
             "labels": {"app.kubernetes.io/name": job.name},
-            "annotations": topology_annotation(job.pool, job.same_layer),
+            "annotations": topology_annotation(job.pool, job.same_layer, same_ultraserver=job.compute_domain),
         },
         "spec": {
             "restartPolicy": "Never",
@@ -154,6 +169,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
             # A role comes by Pod Identity, with a token of its own: these pods do not talk to Kubernetes.
             "automountServiceAccountToken": False,
             **placement(job.pool),
+            **_domain_fields(job),
             "containers": [
                 {
                     "name": NODE,
@@ -164,7 +180,10 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
                         *environment,
                         *plain_variables({**nccl_environment(job.pool, share), **job.environment}),
                     ],
-                    "resources": pod_resources(job.pool, share),
+                    "resources": {
+                        **pod_resources(job.pool, share),
+                        **(container_claims() if job.compute_domain else {}),
+                    },
                     "securityContext": container_security(),
                     "volumeMounts": [
                         shm_mount,
@@ -180,6 +199,13 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
             ],
         },
     }
+
+
+def _domain_fields(job: GangJob) -> dict[str, Any]:
+    if not job.compute_domain:
+        return {}
+    # Kueue keeps the pods of a queue in one UltraServer; together with an affinity, nothing more would be gained.
+    return {**channel_claim(job.name), **(domain_affinity(job.name) if job.queue is None else {})}
 
 
 def _grace_period(job: GangJob) -> int:
@@ -249,6 +275,7 @@ def check_gang_job(job: GangJob) -> list[Finding]:
         *check_gpus(job.pool),
         *check_fabric(job.pool, job.node_count),
         *check_layer(job.pool, job.same_layer, job.queue),
+        *(check_compute_domain(job.pool, job.node_count) if job.compute_domain else []),
         *(
             RESTARTS.finding(cause="this cannot be", got=str(number), allowed="0 or more", path=name)
             for name, number in numbers.items()

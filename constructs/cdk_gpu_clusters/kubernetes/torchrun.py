@@ -13,6 +13,7 @@ from cdk_gpu_clusters.kubernetes.gang_job import (
     NODE,
     GangJob,
     check_gang_job,
+    domains,
     failure_policy,
     job_policy,
     job_set,
@@ -61,6 +62,7 @@ def torchrun_job(
     namespace: str = DEFAULT_NAMESPACE,
     queue: str | None = DEFAULT_QUEUE,
     same_layer: int | None = None,
+    compute_domain: bool = False,
     max_restarts: int = 3,
     grace_period_seconds: int | None = None,
     service_account: str = DEFAULT_SERVICE_ACCOUNT,
@@ -80,6 +82,8 @@ def torchrun_job(
         queue: LocalQueue of Kueue; with None nothing keeps half of the pods from waiting for the other half.
         same_layer: Layer of the network, from 1 at the top, in which all nodes must share a network node; as near as
             there is room if left out.
+        compute_domain: Whether the GPUs of its pods share memory over the NVLink of one UltraServer, by a ComputeDomain
+            of its own. Needs `cluster_software(compute_domains=True)`.
         max_restarts: How often all pods start again when one has failed; the end of a node does not count.
         grace_period_seconds: Time for a last checkpoint after SIGTERM; 480 on a Capacity Block, 90 elsewhere, if left
             out.
@@ -87,10 +91,11 @@ def torchrun_job(
         trainer: Whether Kubeflow Trainer runs it. It makes the JobSet by itself, of a TrainingRuntime and a TrainJob.
 
     Returns:
-        A JobSet; for Trainer a TrainingRuntime and a TrainJob.
+        A JobSet; for Trainer a TrainingRuntime and a TrainJob. Before them the ComputeDomain, if there is one.
 
     Raises:
-        ConfigError: GPU-K8S-001 to -004, -013, -015, -017, -018, GPU-INF-006 and -008, all at once.
+        ConfigError: GPU-K8S-001 to -004, -013, -015, -017, -018, GPU-IMEX-001 and -002, GPU-INF-006 and -008, all at
+            once.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -110,13 +115,15 @@ def torchrun_job(
         namespace=namespace,
         queue=queue,
         same_layer=same_layer,
+        compute_domain=compute_domain,
         max_restarts=max_restarts,
         grace_period_seconds=grace_period_seconds,
         service_account=service_account,
     )
     raise_for(check_torchrun(job, checkpoint_directory))
     told = _told(job, checkpoint_directory)
-    return [_training_runtime(told), _train_job(told)] if trainer else [job_set(told)]
+    job_objects = [_training_runtime(told), _train_job(told)] if trainer else [job_set(told)]
+    return [*domains(told), *job_objects]
 
 
 def check_torchrun(job: GangJob, checkpoint_directory: str | None = None) -> list[Finding]:

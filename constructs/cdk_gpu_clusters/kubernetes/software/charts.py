@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.kubernetes import DcgmField, dcgm_fields, system_pods
+from cdk_gpu_clusters.kubernetes.compute_domain import CHANNEL_CLASS, CHANNEL_RESOURCE, in_ultraservers
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, SoftwareSource
-from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, device_plugin_config
+from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, FLEET_LABEL, device_plugin_config
 from cdk_gpu_clusters.rules.mig import MigStrategy
 
 #: Namespace of KubeRay's operator, which connects to the heads of Ray.
@@ -91,6 +92,46 @@ def device_plugin(pools: Sequence[NodePool], source: SoftwareSource) -> ChartRel
 
 def _gpu_term() -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in GPU_NODES.items()]}
+
+
+# NVIDIA's DRA driver, for ComputeDomains alone.
+#
+# It can advertise GPUs, too, beside the device plugin: each would give the same GPUs away, in silence (Amazon EKS user
+# guide, "Use the NVIDIA DRA driver or device plugin on Amazon EKS" @ 43d79bd). GPUs are the device plugin's here.
+
+
+def dra_driver(pools: Sequence[NodePool], source: SoftwareSource) -> ChartRelease | None:
+    """The chart of NVIDIA's DRA driver for the UltraServers of a cluster; None if it has none.
+
+    Its CRDs lie in the chart: Helm installs them once, and does not update them.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> rack = node_pool("rack", instance_type="p6e-gb200.36xlarge", node_count=18)
+        >>> release = dra_driver([rack], SoftwareSource())
+        >>> release.values["resources"] if release else None
+        {'gpus': {'enabled': False}, 'computeDomains': {'enabled': True}}
+    """
+    racks = [pool for pool in pools if in_ultraservers(pool)]
+    if not racks:
+        return None
+    fleets = sorted({pool.labels[FLEET_LABEL] for pool in racks})
+    term = {"matchExpressions": [{"key": FLEET_LABEL, "operator": "In", "values": fleets}]}
+    values: dict[str, Any] = {
+        "resources": {"gpus": {"enabled": False}, "computeDomains": {"enabled": True}},
+        "image": source.repository_and_tag("dra-driver-nvidia-gpu"),
+        # The chart's own terms wait for labels of node feature discovery; a list replaces them.
+        "kubeletPlugin": {
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            },
+            "tolerations": tolerations(racks),
+        },
+        # The control plane of EKS has no nodes that it could prefer (Amazon EKS user guide, "Use P6e-GB200 UltraServers
+        # with Amazon EKS").
+        "controller": {"affinity": None, "tolerations": []},
+    }
+    return source.release("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", values)
 
 
 # EFA in pods: AWS's device plugin, or its driver for dynamic resource allocation (DRA).
@@ -246,15 +287,19 @@ def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
 # system` and its own namespace alone.
 
 
-def kueue(source: SoftwareSource, *, trainer: bool = False, ray: bool = False) -> ChartRelease:
+def kueue(
+    source: SoftwareSource, *, trainer: bool = False, ray: bool = False, compute_domains: bool = False
+) -> ChartRelease:
     """The chart, for Jobs, JobSets and LeaderWorkerSets.
 
     Args:
         source: From where charts and images come.
         trainer: Whether it also manages TrainJobs of Kubeflow Trainer.
         ray: Whether it also manages RayClusters, RayJobs and RayServices of KubeRay.
+        compute_domains: Whether it admits pods that claim channels of ComputeDomains.
     """
     image = {**source.repository_and_tag("kueue"), "pullPolicy": "IfNotPresent"}
+    configuration = {**_configuration(trainer, ray), **(_DEVICE_CLASSES if compute_domains else {})}
     values = {
         "controllerManager": {
             # The default since Kueue 0.14; explicit here because the manifests rely on it.
@@ -274,9 +319,15 @@ def kueue(source: SoftwareSource, *, trainer: bool = False, ray: bool = False) -
             ],
         },
         # Every JSON document is a YAML document.
-        "managerConfig": {"controllerManagerConfigYaml": json.dumps(_configuration(trainer, ray), indent=2)},
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(configuration, indent=2)},
     }
     return source.release("kueue", "kueue-system", values)
+
+
+# Without a name for its class, Kueue calls a pod with a claim inadmissible (pkg/dra/claims.go at v0.19.2).
+_DEVICE_CLASSES: Mapping[str, Any] = {
+    "resources": {"deviceClassMappings": [{"name": CHANNEL_RESOURCE, "deviceClassNames": [CHANNEL_CLASS]}]}
+}
 
 
 def _configuration(trainer: bool, ray: bool) -> dict[str, Any]:

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.compute_domain import in_ultraservers
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.charts import (
     EfaSoftware,
     dcgm_exporter,
     device_plugin,
+    dra_driver,
     efa_pools,
     efa_software,
     jobset,
@@ -31,6 +33,7 @@ def cluster_software(
     trainer: bool = False,
     argo_workflows: bool = False,
     ray: bool = False,
+    compute_domains: bool = False,
     service_monitor: bool = False,
     mirror: ImageMirror | None = None,
     region: str | None = None,
@@ -44,6 +47,8 @@ def cluster_software(
         trainer: Whether to install Kubeflow Trainer.
         argo_workflows: Whether to install Argo Workflows.
         ray: Whether to install KubeRay's operator, and to queue its kinds.
+        compute_domains: Whether to install NVIDIA's DRA driver for the ComputeDomains of UltraServers. The device
+            plugin still advertises the GPUs. Without UltraServers in the pools the driver is left out.
         service_monitor: Whether the DCGM exporter gets a ServiceMonitor, a kind of the Prometheus Operator.
         mirror: Registries of a closed network, which hold copies of every chart and image.
         region: Region whose EKS registry serves AWS's images; the one that AWS's charts name if left out.
@@ -52,7 +57,7 @@ def cluster_software(
         The releases, in the order in which they are installed.
 
     Raises:
-        ConfigError: GPU-K8S-020 to -022.
+        ConfigError: GPU-K8S-020 to -022, GPU-IMEX-003.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -60,10 +65,16 @@ def cluster_software(
         >>> [release.name for release in cluster_software(pools)]
         ['nvidia-device-plugin', 'aws-efa-k8s-device-plugin', 'dcgm-exporter', 'jobset', 'lws', 'kueue']
     """
-    raise_for(check_software(pools, kubernetes_version=kubernetes_version, efa=efa, mirror=mirror))
+    raise_for(
+        check_software(
+            pools, kubernetes_version=kubernetes_version, efa=efa, compute_domains=compute_domains, mirror=mirror
+        )
+    )
     source = SoftwareSource(mirror=mirror, region=region)
+    driver = dra_driver(pools, source) if compute_domains else None
     releases = [
         device_plugin(pools, source),
+        driver,
         efa_software(pools, source, kind=efa),
         dcgm_exporter(pools, source, service_monitor=service_monitor),
         jobset(source),
@@ -72,7 +83,7 @@ def cluster_software(
         argo(source) if argo_workflows else None,
         kuberay(source) if ray else None,
         # Last: while its webhook is not served, no Job can be made in most namespaces.
-        kueue(source, trainer=trainer, ray=ray),
+        kueue(source, trainer=trainer, ray=ray, compute_domains=driver is not None),
     ]
     return tuple(release for release in releases if release is not None)
 
@@ -83,6 +94,12 @@ DRA_VERSION = define_rule(
     "GPU-K8S-020",
     "the EFA DRA driver runs on Kubernetes 1.34 and later",
     source='Amazon EKS user guide, "Manage EFA devices on Amazon EKS": minimum Kubernetes version (read 2026-11-22)',
+)
+DOMAINS_VERSION = define_rule(
+    "GPU-IMEX-003",
+    "ComputeDomains need Kubernetes 1.34 or later",
+    source="kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, docs/prerequisites.md: 1.34.2; kubernetes-sigs/kueue "
+    "v0.19.2, docs, Set Up Dynamic Resource Allocation: 1.34 (read 2026-11-27)",
 )
 IMAGE_REGISTRY = define_rule(
     "GPU-K8S-021",
@@ -102,20 +119,31 @@ def check_software(
     *,
     kubernetes_version: str,
     efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
+    compute_domains: bool = False,
     mirror: ImageMirror | None = None,
 ) -> Iterator[Finding]:
     """Find what cannot work.
 
     Returns:
-        Findings GPU-K8S-020 to -022.
+        Findings GPU-K8S-020 to -022, GPU-IMEX-003.
     """
-    if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools) and _minor(kubernetes_version) < _DRA_SINCE:
+    is_old = _minor(kubernetes_version) < _DRA_SINCE
+    versions = ", ".join(one.version for one in kubernetes_versions() if one.minor >= _DRA_SINCE)
+    if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools) and is_old:
         yield DRA_VERSION.finding(
             cause="its objects are of resource.k8s.io/v1, which the cluster does not know",
             got=f"Kubernetes {kubernetes_version}",
-            allowed=", ".join(one.version for one in kubernetes_versions() if one.minor >= _DRA_SINCE),
+            allowed=versions,
             fix="take the EFA device plugin, or a later Kubernetes version",
             path="efa",
+        )
+    if compute_domains and is_old and any(in_ultraservers(pool) for pool in pools):
+        yield DOMAINS_VERSION.finding(
+            cause="the claims of their channels are of resource.k8s.io/v1, which the cluster does not know",
+            got=f"Kubernetes {kubernetes_version}",
+            allowed=versions,
+            fix="take a later Kubernetes version, or leave compute_domains out",
+            path="compute_domains",
         )
     if mirror is not None:
         yield from _check_mirror(mirror)
