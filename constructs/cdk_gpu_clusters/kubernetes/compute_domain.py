@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cdk_gpu_clusters.catalogue import AcceleratorKind
+from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
+from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, check, define_rule
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, kubernetes_object
@@ -41,6 +42,13 @@ DOMAIN_SIZE = define_rule(
     source="Amazon EC2 user guide, UltraServers: 9 or 18 instances; kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, "
     "cmd/compute-domain-controller/main.go: 18 nodes of an IMEX domain",
 )
+DOMAINS_VERSION = define_rule(
+    "GPU-IMEX-003",
+    "ComputeDomains need Kubernetes 1.34 or later",
+    source="kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, docs/prerequisites.md: 1.34.2; kubernetes-sigs/kueue "
+    "v0.19.2, docs, Set Up Dynamic Resource Allocation: 1.34 (read 2026-11-27)",
+)
+_SINCE = (1, 34)
 
 
 def in_ultraservers(pool: NodePool) -> bool:
@@ -51,9 +59,13 @@ def in_ultraservers(pool: NodePool) -> bool:
         >>> in_ultraservers(node_pool("rack", instance_type="p6e-gb200.36xlarge", node_count=18))
         True
     """
-    accelerator = pool.instance_type.accelerator
-    is_gpu = accelerator is not None and accelerator.kind is AcceleratorKind.GPU
-    return is_gpu and bool(pool.instance_type.ultraservers)
+    return connects_nodes(pool.instance_type)
+
+
+def connects_nodes(record: InstanceType) -> bool:
+    """Whether NVLink connects the GPUs of several instances of a type."""
+    accelerator = record.accelerator
+    return accelerator is not None and accelerator.kind is AcceleratorKind.GPU and bool(record.ultraservers)
 
 
 def domain_nodes(pool: NodePool) -> int:
@@ -142,4 +154,21 @@ def check_compute_domain(pool: NodePool, node_count: int) -> Iterator[Finding]:
             allowed=f"1 to {most} nodes",
             fix="run a job on each UltraServer, or leave compute_domain out: NCCL then uses EFA between all nodes",
             path="node_count",
+        )
+
+
+@check
+def check_domains_version(kubernetes_version: str) -> Iterator[Finding]:
+    """Find a version of Kubernetes that knows no claims of channels.
+
+    Args:
+        kubernetes_version: Version of the cluster, such as `1.35`.
+    """
+    if tuple(int(part) for part in kubernetes_version.split(".")[:2]) < _SINCE:
+        yield DOMAINS_VERSION.finding(
+            cause="the claims of their channels are of resource.k8s.io/v1, which the cluster does not know",
+            got=f"Kubernetes {kubernetes_version}",
+            allowed=", ".join(one.version for one in kubernetes_versions() if one.minor >= _SINCE),
+            fix="take a later Kubernetes version, or leave compute_domains out",
+            path="compute_domains",
         )

@@ -305,7 +305,9 @@ def _imex(settings: NodeSettings) -> dict[str, int]:
     """
     if not (settings.instance_family or "").startswith("p6e-"):
         return {}
-    return {"pcs": {"GPU_IMEX": 1}, "slurm": {"GPU_IMEX": 1}, "eks": {"GPU_IMEX_OFF": 1}}.get(settings.orchestrator, {})
+    return {"pcs": {"GPU_IMEX": 1}, "slurm": {"GPU_IMEX": 1}, "eks": {"GPU_IMEX_OFF": 1}}.get(
+        settings.orchestrator or "", {}
+    )
 
 
 def _count(settings: NodeSettings, kind: type[Mount]) -> int:

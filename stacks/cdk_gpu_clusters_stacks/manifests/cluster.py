@@ -117,6 +117,7 @@ def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease
         kubernetes_version=kubernetes_version(spec),
         trainer=software.trainer,
         ray=software.ray,
+        compute_domains=software.compute_domains,
         mirror=mirror_of(spec),
         region=spec.region,
     )

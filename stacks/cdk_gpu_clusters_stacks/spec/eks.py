@@ -97,6 +97,11 @@ class SoftwareSpec(SpecModel):
         default=False,
         description="Whether KubeRay's operator is part of it, with a place in the queue for the heads of Ray.",
     )
+    compute_domains: Annotated[bool, changes_with("software")] = Field(
+        default=False,
+        description="Whether NVIDIA's DRA driver is part of it, by which the jobs of UltraServers share memory of GPUs "
+        "over NVLink, in a ComputeDomain.",
+    )
     mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,
         description="Registry, with a path if any, that holds copies of all charts and images, for networks without "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.compute_domain import in_ultraservers
+from cdk_gpu_clusters.kubernetes.compute_domain import check_domains_version, in_ultraservers
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.charts import (
     EfaSoftware,
@@ -95,12 +95,6 @@ DRA_VERSION = define_rule(
     "the EFA DRA driver runs on Kubernetes 1.34 and later",
     source='Amazon EKS user guide, "Manage EFA devices on Amazon EKS": minimum Kubernetes version (read 2026-11-22)',
 )
-DOMAINS_VERSION = define_rule(
-    "GPU-IMEX-003",
-    "ComputeDomains need Kubernetes 1.34 or later",
-    source="kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, docs/prerequisites.md: 1.34.2; kubernetes-sigs/kueue "
-    "v0.19.2, docs, Set Up Dynamic Resource Allocation: 1.34 (read 2026-11-27)",
-)
 IMAGE_REGISTRY = define_rule(
     "GPU-K8S-021",
     "a registry of mirrored images is a host, and a path if need be, without a scheme",
@@ -127,24 +121,16 @@ def check_software(
     Returns:
         Findings GPU-K8S-020 to -022, GPU-IMEX-003.
     """
-    is_old = _minor(kubernetes_version) < _DRA_SINCE
-    versions = ", ".join(one.version for one in kubernetes_versions() if one.minor >= _DRA_SINCE)
-    if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools) and is_old:
+    if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools) and _minor(kubernetes_version) < _DRA_SINCE:
         yield DRA_VERSION.finding(
             cause="its objects are of resource.k8s.io/v1, which the cluster does not know",
             got=f"Kubernetes {kubernetes_version}",
-            allowed=versions,
+            allowed=", ".join(one.version for one in kubernetes_versions() if one.minor >= _DRA_SINCE),
             fix="take the EFA device plugin, or a later Kubernetes version",
             path="efa",
         )
-    if compute_domains and is_old and any(in_ultraservers(pool) for pool in pools):
-        yield DOMAINS_VERSION.finding(
-            cause="the claims of their channels are of resource.k8s.io/v1, which the cluster does not know",
-            got=f"Kubernetes {kubernetes_version}",
-            allowed=versions,
-            fix="take a later Kubernetes version, or leave compute_domains out",
-            path="compute_domains",
-        )
+    if compute_domains and any(in_ultraservers(pool) for pool in pools):
+        yield from check_domains_version(kubernetes_version)
     if mirror is not None:
         yield from _check_mirror(mirror)
 
