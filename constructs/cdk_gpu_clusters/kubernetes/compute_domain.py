@@ -16,6 +16,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, check, define_rule
+from cdk_gpu_clusters.kubernetes.gpu_pod import PodClaim
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, kubernetes_object
 
@@ -27,8 +28,6 @@ CLIQUE_LABEL = "nvidia.com/gpu.clique"
 CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
 #: What the queues of this library call a channel: Kueue admits no pod with a claim whose class has no name of its own.
 CHANNEL_RESOURCE = "nvidia.com/compute-domain-channel"
-#: Name of the claim inside a pod.
-_CLAIM = "compute-domain-channel"
 _CHANNEL_SUFFIX = "-channel"
 
 ULTRASERVERS = define_rule(
@@ -102,18 +101,13 @@ def compute_domain(name: str, *, namespace: str) -> KubernetesObject:
     return kubernetes_object(_API, "ComputeDomain", name, {"numNodes": 0, "channel": channel}, namespace=namespace)
 
 
-def channel_claim(name: str) -> dict[str, Any]:
-    """The fields of a pod that claim a channel of its job's domain.
+def channel_claim(name: str) -> PodClaim:
+    """The claim of a pod on a channel of its job's domain.
 
     Args:
         name: Name of the job.
     """
-    return {"resourceClaims": [{"name": _CLAIM, "resourceClaimTemplateName": f"{name}{_CHANNEL_SUFFIX}"}]}
-
-
-def container_claims() -> dict[str, Any]:
-    """The field of a container's resources that gives it the channel of its pod."""
-    return {"claims": [{"name": _CLAIM}]}
+    return PodClaim(name="compute-domain-channel", template=f"{name}{_CHANNEL_SUFFIX}")
 
 
 def domain_affinity(name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from cdk_gpu_clusters.catalogue import kubernetes
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
+from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.software import (
     ChartRelease,
     EfaSoftware,
@@ -243,6 +244,14 @@ def test_kueue_admits_claims_of_channels_where_the_driver_is() -> None:
     assert without is None
     # No UltraServer, no driver.
     assert mappings(compute_domains=True) is None
+
+
+def test_kueue_counts_claims_of_efa_as_what_the_device_plugin_gives() -> None:
+    text = release("kueue", efa=EfaSoftware.DRA_DRIVER).values["managerConfig"]["controllerManagerConfigYaml"]
+    (mapping,) = json.loads(text)["resources"]["deviceClassMappings"]
+    assert mapping == {"name": "vpc.amazonaws.com/efa", "deviceClassNames": ["efa.networking.k8s.aws"]}
+    (queue,) = [one for one in queues(pools()) if one["kind"] == "ClusterQueue"]
+    assert mapping["name"] in queue["spec"]["resourceGroups"][0]["coveredResources"]
 
 
 def test_compute_domains_need_kubernetes_1_34() -> None:

@@ -12,6 +12,7 @@ from cdk_gpu_clusters.kubernetes.compute_domain import CHANNEL_RESOURCE, domain_
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.queues import queues
+from cdk_gpu_clusters.kubernetes.software import EfaSoftware
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from kubernetes_pools import VERSIONS, check_everywhere, kinds, pod_specs, pool_of
 from kubernetes_schemas import WrongObjectsError, check_objects
@@ -115,3 +116,12 @@ def test_faults_of_a_domain_come_with_those_of_its_job() -> None:
 def test_ultraservers_of_trainium_have_no_imex() -> None:
     racks = {name for name, one in instance_types().items() if one.ultraservers}
     assert {name for name in racks if in_ultraservers(pool_of(name))} == {"p6e-gb200.36xlarge"} < racks
+
+
+def test_a_pod_may_claim_a_channel_and_efa_interfaces() -> None:
+    objects = job(rack(), efa=EfaSoftware.DRA_DRIVER)
+    assert kinds(objects) == ["ComputeDomain", "ResourceClaimTemplate", "JobSet"]
+    (pod,) = pod_specs(objects)
+    templates = [one["resourceClaimTemplateName"] for one in pod["resourceClaims"]]
+    assert templates == ["llama-channel", "llama-efa"]
+    assert pod["containers"][0]["resources"]["claims"] == [{"name": one["name"]} for one in pod["resourceClaims"]]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.kubernetes import DcgmField, dcgm_fields, system_pods
-from cdk_gpu_clusters.kubernetes.compute_domain import CHANNEL_CLASS, CHANNEL_RESOURCE, in_ultraservers
+from cdk_gpu_clusters.kubernetes.compute_domain import in_ultraservers
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, SoftwareSource
 from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, FLEET_LABEL, device_plugin_config
@@ -288,7 +288,11 @@ def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
 
 
 def kueue(
-    source: SoftwareSource, *, trainer: bool = False, ray: bool = False, compute_domains: bool = False
+    source: SoftwareSource,
+    *,
+    trainer: bool = False,
+    ray: bool = False,
+    device_classes: Mapping[str, str] | None = None,
 ) -> ChartRelease:
     """The chart, for Jobs, JobSets and LeaderWorkerSets.
 
@@ -296,10 +300,13 @@ def kueue(
         source: From where charts and images come.
         trainer: Whether it also manages TrainJobs of Kubeflow Trainer.
         ray: Whether it also manages RayClusters, RayJobs and RayServices of KubeRay.
-        compute_domains: Whether it admits pods that claim channels of ComputeDomains.
+        device_classes: What queues call the devices that pods claim, by their DeviceClass. Kueue admits no pod with a
+            claim on another class (pkg/dra/claims.go at v0.19.2).
     """
     image = {**source.repository_and_tag("kueue"), "pullPolicy": "IfNotPresent"}
-    configuration = {**_configuration(trainer, ray), **(_DEVICE_CLASSES if compute_domains else {})}
+    mappings = [{"name": name, "deviceClassNames": [one]} for one, name in (device_classes or {}).items()]
+    of_devices = {"resources": {"deviceClassMappings": mappings}} if mappings else {}
+    configuration = {**_configuration(trainer, ray), **of_devices}
     values = {
         "controllerManager": {
             # The default since Kueue 0.14; explicit here because the manifests rely on it.
@@ -322,12 +329,6 @@ def kueue(
         "managerConfig": {"controllerManagerConfigYaml": json.dumps(configuration, indent=2)},
     }
     return source.release("kueue", "kueue-system", values)
-
-
-# Without a name for its class, Kueue calls a pod with a claim inadmissible (pkg/dra/claims.go at v0.19.2).
-_DEVICE_CLASSES: Mapping[str, Any] = {
-    "resources": {"deviceClassMappings": [{"name": CHANNEL_RESOURCE, "deviceClassNames": [CHANNEL_CLASS]}]}
-}
 
 
 def _configuration(trainer: bool, ray: bool) -> dict[str, Any]:

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.compute_domain import check_domains_version, in_ultraservers
+from cdk_gpu_clusters.kubernetes.compute_domain import (
+    CHANNEL_CLASS,
+    CHANNEL_RESOURCE,
+    check_domains_version,
+    in_ultraservers,
+)
+from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_CLASS, EFA_RESOURCE
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.charts import (
     EfaSoftware,
@@ -43,7 +49,8 @@ def cluster_software(
     Args:
         pools: Groups of nodes of the cluster. Without GPUs or EFA in any of them their software is left out.
         kubernetes_version: Version of the cluster.
-        efa: How pods get EFA interfaces. The manifests of this library ask for the resource of the device plugin.
+        efa: How pods get EFA interfaces. `torchrun_job` and `nccl_test` have the same choice; other manifests of this
+            library ask for the resource of the device plugin.
         trainer: Whether to install Kubeflow Trainer.
         argo_workflows: Whether to install Argo Workflows.
         ray: Whether to install KubeRay's operator, and to queue its kinds.
@@ -72,6 +79,10 @@ def cluster_software(
     )
     source = SoftwareSource(mirror=mirror, region=region)
     driver = dra_driver(pools, source) if compute_domains else None
+    classes = {} if driver is None else {CHANNEL_CLASS: CHANNEL_RESOURCE}
+    if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools):
+        # A claim counts against the quota that the device plugin's resource has.
+        classes[EFA_CLASS] = EFA_RESOURCE
     releases = [
         device_plugin(pools, source),
         driver,
@@ -83,7 +94,7 @@ def cluster_software(
         argo(source) if argo_workflows else None,
         kuberay(source) if ray else None,
         # Last: while its webhook is not served, no Job can be made in most namespaces.
-        kueue(source, trainer=trainer, ray=ray, compute_domains=driver is not None),
+        kueue(source, trainer=trainer, ray=ray, device_classes=classes),
     ]
     return tuple(release for release in releases if release is not None)
 
