@@ -61,8 +61,8 @@ def reservation_target(nodes: Nodes) -> Iterator[str]:
         # AWS PCS user guide, overview of launch templates: an On-Demand reservation by a resource group that holds it.
         wants_group = nodes.compute_node_group is not None and asked.kind == "odcr"
         # An UltraServer block is a resource group, but EKS takes blocks by their ids (Amazon EKS user guide, node groups).
-        of_eks = nodes.node_group is not None and asked.kind == "ultraserver-block"
-        wanted = asked.block_id if of_eks else asked.target
+        of_eks = nodes.asked.orchestrator == "eks-managed" and asked.kind == "ultraserver-block"
+        wanted = (asked.block_id if of_eks else None) or asked.target
         if asked.is_made_here:
             if by_group is not wants_group or not isinstance(nodes.reservation, Mapping):
                 yield f"{field} {value}, not the reservation of this app"
