@@ -36,6 +36,7 @@ NAVIGATION: Sections = {
         "docs/eks-scaling.md",
         "docs/eks-workloads.md",
         "docs/eks-teams.md",
+        "docs/eks-ultraservers.md",
         "docs/pcs.md",
         "docs/mig.md",
         "docs/node.md",

@@ -54,6 +54,7 @@ AREAS = {
     "PCS": "AWS PCS",
     "PLC": "Placement groups",
     "RAY": "Ray",
+    "IMEX": "ComputeDomains on UltraServers",
     "PRE": "Preflight: what an account needs",
     "RGN": "Regions",
     "SCR": "Scrapers of metrics",

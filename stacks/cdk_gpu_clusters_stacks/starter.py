@@ -182,7 +182,11 @@ def _fleet(starter: Starter) -> Iterator[str]:
     yield f"instance_type: {starter.instance_type}"
     yield f"nodes: {starter.nodes}"
     if starter.is_ultraserver:
-        yield from (line.format(region=starter.region) for line in _ULTRASERVER)
+        group, *times = (line.format(region=starter.region) for line in _ULTRASERVER)
+        yield from ("capacity:", group)
+        if starter.orchestrator is StarterOrchestrator.EKS:
+            yield "  reservation: cr-0123456789abcdef0 # CHANGE: the block in it, by whose id EKS launches"
+        yield from times
     else:
         yield from _CAPACITY[starter.capacity]
     if starter.mig and instance_type(starter.instance_type).supports_efa:
@@ -212,7 +216,6 @@ _CAPACITY = {
 
 
 _ULTRASERVER = (
-    "capacity:",
     "  ultraserver_block: arn:aws:resource-groups:{region}:111122223333:group/my-block # CHANGE: your resource group",
     "  starts_at: 2030-01-01T11:30Z # CHANGE",
     "  ends_at: 2030-01-15T11:30Z # CHANGE",

@@ -46,6 +46,7 @@ LLAMA: dict[str, Any] = {
     "checkpoint_directory": "/fsx/llama",
 }
 UPSCALE: dict[str, Any] = {"image": "upscaler:v1", "command": ["python", "upscale.py"]}
+RACK = pool_of("p6e-gb200.36xlarge", node_count=18)
 FILES: dict[str, Objects] = {
     "p5-queues-and-volume": [*queues([trainers(), slices(MIXED)]), *lustre_volume(CORPUS)],
     "p5-nccl-test": nccl_test(trainers()),
@@ -61,6 +62,10 @@ FILES: dict[str, Objects] = {
         node_count=4,
         command=["python", "tune.py"],
     ),
+    "p6e-queues-and-torchrun-in-a-domain": [
+        *queues([RACK]),
+        *torchrun_job("llama", RACK, node_count=18, image=LLAMA["image"], command=["train.py"], compute_domain=True),
+    ],
     "p4d-uniform-fan-out": mig_fan_out("upscale", slices(), **UPSCALE),
     "p4d-mixed-fan-out": mig_fan_out("upscale", slices(MIXED), **UPSCALE),
     "p4d-mixed-workflow": mig_workflow("upscale", slices(MIXED), **UPSCALE),

@@ -116,6 +116,15 @@ def example_of_slurm() -> tuple[tuple[ChartRelease, ...], tuple[NodePool, ...]]:
     return tuple(charts), tuple(found[name] for name in spec.slinky_fleets)
 
 
+def racks() -> tuple[NodePool, ...]:
+    """An UltraServer beside nodes that are in none."""
+    return (
+        node_pool("rack", instance_type="p6e-gb200.36xlarge", node_count=18),
+        node_pool("trainers", instance_type="p5.48xlarge", node_count=2),
+        node_pool("preprocessing", instance_type="m8g.4xlarge", node_count=1),
+    )
+
+
 @cache
 def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
     """Clusters whose software is rendered."""
@@ -143,7 +152,14 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
         "Slurm of a cluster file": example_of_slurm()[0],
         "Ray": cluster_software(pools(), ray=True),
         "closed network, Ray": cluster_software(pools(), ray=True, mirror=MIRROR),
+        "UltraServers": _of_domains(cluster_software(racks(), compute_domains=True)),
+        "closed network, UltraServers": _of_domains(cluster_software(racks(), compute_domains=True, mirror=MIRROR)),
     }
+
+
+def _of_domains(releases: tuple[ChartRelease, ...]) -> tuple[ChartRelease, ...]:
+    """What ComputeDomains add to a cluster: everything else is in other cases."""
+    return tuple(one for one in releases if one.chart in ("dra-driver-nvidia-gpu", "kueue"))
 
 
 def digest(release: ChartRelease) -> str:

@@ -473,6 +473,28 @@ def test_evidence_keys_and_sessions(site: Site) -> None:
     assert "s3:PutObject" in json.dumps(of_type(resources, "AWS::IAM::ManagedPolicy"))
 
 
+def test_an_ultraserver_block_is_launched_into_by_its_id_and_emptied_70_minutes_before_its_end(site: Site) -> None:
+    node_group(
+        site,
+        instance_type="p6e-gb200.36xlarge",
+        node_count=9,
+        capacity=Capacity.ultraserver_block(
+            "arn:aws:resource-groups:us-east-1:111122223333:group/rack",
+            reservation_id="cr-0123456789abcdef0",
+            ends_at="2026-12-15T11:30Z",
+        ),
+    )
+    resources = site.resources()
+    data = only(resources, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    assert data["CapacityReservationSpecification"] == {
+        "CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}
+    }
+    assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    assert only(resources, "AWS::EKS::Nodegroup")["CapacityType"] == "CAPACITY_BLOCK"
+    # Before EKS's own scale-down, 40 minutes before the end.
+    assert "2026-12-15T10:20" in json.dumps(only(resources, "AWS::StepFunctions::StateMachine"))
+
+
 FAULTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "an UltraServer block": (
         {

@@ -57,7 +57,7 @@ REFUSED = {
         "network GPU-SPEC-035",  # an existing network with subnets in one zone
         "training.fleets.trainers.image GPU-SPEC-036",
     ],
-    ("p6e-gb200-ultraserver", "eks"): ["training.fleets.rack.capacity GPU-EKS-040"],  # empty 60 minutes before the end
+    ("p6e-gb200-ultraserver", "eks"): ["training.fleets.rack.capacity GPU-EKS-040"],  # the block without its id
     ("trn1-training", "pcs"): ["training.fleets.trainers.instance_type GPU-AMI-001"],  # no image with Neuron drivers
 }
 #: What constructs say themselves about such a cluster, as a warning.

@@ -268,11 +268,12 @@ class Capacity:
         """An UltraServer Capacity Block that was bought before (P6e-GB200, Trn2).
 
         Args:
-            resource_group_arn: Resource group that holds the block; UltraServers cannot be targeted by id.
+            resource_group_arn: Resource group that holds the block, which launches target; a managed node group of EKS
+                targets `reservation_id`.
             ends_at: When the block ends, as EC2 shows it. Required.
             starts_at: When it starts; leave it out if it is already running.
             reservation_id: `cr-…` of the block, to follow EC2's events about it; without it the group grows and
-                drains by the clock alone.
+                drains by the clock alone. A managed node group of EKS requires it, as text that is known at synthesis.
 
         Raises:
             ConfigError: GPU-CAP-015 for an instant without a time zone.

@@ -162,9 +162,12 @@ def _market_options(parts: TemplateParts) -> LaunchTemplateData | None:
 def _reservation(parts: TemplateParts) -> LaunchTemplateData | None:
     if parts.plan.decision.targets_reservation:
         terms = parts.terms
+        # EKS asks for the id of a block where others take its resource group.
+        is_eks_block = terms.kind.is_block and parts.plan.request.profile.has_node_group
+        by_id = terms.reservation_group_arn is None or (is_eks_block and terms.reservation_id is not None)
         target = (
             {"capacityReservationId": terms.reservation_id}
-            if terms.reservation_group_arn is None
+            if by_id
             else {"capacityReservationResourceGroupArn": terms.reservation_group_arn}
         )
         return {"capacityReservationTarget": target}

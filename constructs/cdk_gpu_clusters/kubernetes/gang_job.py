@@ -12,12 +12,22 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
+from cdk_gpu_clusters.kubernetes.compute_domain import (
+    channel_claim,
+    check_compute_domain,
+    compute_domain,
+    domain_affinity,
+)
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
+    PodClaim,
     container_security,
+    efa_claim,
+    efa_claim_template,
     memory_mib,
     nccl_environment,
     placement,
     plain_variables,
+    pod_claims,
     pod_resources,
     shared_memory,
     whole_node,
@@ -31,6 +41,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     kubernetes_object,
 )
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE, QUEUE_LABEL, check_layer, topology_annotation
+from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.kubernetes.volumes import claimed, volume_mount
 
 _API = "jobset.x-k8s.io/v1alpha2"
@@ -56,6 +67,9 @@ class GangJob:
         namespace: Namespace.
         queue: LocalQueue of Kueue; None: the pods start as they find room, and half a gang may wait forever.
         same_layer: Layer of the network in which all nodes share a network node; None: as near as there is room.
+        compute_domain: Whether its pods share the memory of their GPUs over the NVLink of one UltraServer, by a
+            ComputeDomain of its own. Needs NVIDIA's DRA driver: `cluster_software(compute_domains=True)`.
+        efa: What gives its pods EFA interfaces, as in `cluster_software(efa=...)`.
         max_restarts: How often all pods start again when one has failed; the end of a node does not count.
         grace_period_seconds: How long a container has after SIGTERM; that of the group if left out.
         files: ConfigMaps to mount, by mount path.
@@ -72,11 +86,28 @@ class GangJob:
     namespace: str = DEFAULT_NAMESPACE
     queue: str | None = DEFAULT_QUEUE
     same_layer: int | None = None
+    compute_domain: bool = False
+    efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN
     max_restarts: int = 0
     grace_period_seconds: int | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[str] | None = None
     service_account: str = DEFAULT_SERVICE_ACCOUNT
+
+
+def claimed_devices(job: GangJob) -> list[KubernetesObject]:
+    """What the claims of a job's pods refer to, to be made before it: its ComputeDomain, its template for EFA."""
+    found = [compute_domain(job.name, namespace=job.namespace)] if job.compute_domain else []
+    return [*found, efa_claim_template(job.name, job.pool, namespace=job.namespace)] if _claims_efa(job) else found
+
+
+def _claims_efa(job: GangJob) -> bool:
+    return job.efa is EfaSoftware.DRA_DRIVER and job.pool.efa_count > 0
+
+
+def _claims(job: GangJob) -> list[PodClaim]:
+    channel = [channel_claim(job.name)] if job.compute_domain else []
+    return [*channel, efa_claim(job.name)] if _claims_efa(job) else channel
 
 
 def job_set(job: GangJob) -> KubernetesObject:
@@ -145,7 +176,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
     return {
         "metadata": {
             "labels": {"app.kubernetes.io/name": job.name},
-            "annotations": topology_annotation(job.pool, job.same_layer),
+            "annotations": topology_annotation(job.pool, job.same_layer, same_ultraserver=job.compute_domain),
         },
         "spec": {
             "restartPolicy": "Never",
@@ -154,6 +185,9 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
             # A role comes by Pod Identity, with a token of its own: these pods do not talk to Kubernetes.
             "automountServiceAccountToken": False,
             **placement(job.pool),
+            # Kueue keeps the pods of a queue in one UltraServer.
+            **(domain_affinity(job.name) if job.compute_domain and job.queue is None else {}),
+            **pod_claims(_claims(job)),
             "containers": [
                 {
                     "name": NODE,
@@ -164,7 +198,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
                         *environment,
                         *plain_variables({**nccl_environment(job.pool, share), **job.environment}),
                     ],
-                    "resources": pod_resources(job.pool, share),
+                    "resources": pod_resources(job.pool, share, claims=_claims(job)),
                     "securityContext": container_security(),
                     "volumeMounts": [
                         shm_mount,
@@ -249,6 +283,7 @@ def check_gang_job(job: GangJob) -> list[Finding]:
         *check_gpus(job.pool),
         *check_fabric(job.pool, job.node_count),
         *check_layer(job.pool, job.same_layer, job.queue),
+        *(check_compute_domain(job.pool, job.node_count) if job.compute_domain else []),
         *(
             RESTARTS.finding(cause="this cannot be", got=str(number), allowed="0 or more", path=name)
             for name, number in numbers.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,14 +10,18 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.nccl import nccl_variables
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, kubernetes_object
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigStrategy
 
 #: What AWS's device plugin calls an EFA interface (Amazon EKS user guide, "Run machine learning training on Amazon EKS
 #: with EFA").
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
+#: What AWS's DRA driver calls an EFA interface (Amazon EKS user guide, "Manage EFA devices on Amazon EKS" @ 43d79bd).
+EFA_CLASS = "efa.networking.k8s.aws"
 #: What Kubernetes calls huge pages of 2 MiB.
 HUGE_PAGES_RESOURCE = "hugepages-2Mi"
 _SHM = "shared-memory"
+_EFA_CLAIM = "efa"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,19 @@ class NodeShare:
     count: int
     part: Fraction
     efa_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodClaim:
+    """A claim of a pod on devices of a DRA driver.
+
+    Attributes:
+        name: Its name inside the pod.
+        template: The ResourceClaimTemplate that each pod has a claim of.
+    """
+
+    name: str
+    template: str
 
 
 def whole_node(pool: NodePool) -> NodeShare:
@@ -73,11 +90,17 @@ def device_part(pool: NodePool, resource: str) -> Fraction:
     return Fraction(sizes[resource], used)
 
 
-def pod_resources(pool: NodePool, share: NodeShare) -> dict[str, dict[str, str]]:
-    """The requests and limits of a container.
+def pod_resources(pool: NodePool, share: NodeShare, *, claims: Sequence[PodClaim] = ()) -> dict[str, Any]:
+    """The requests, limits and claims of a container.
 
     CPU has no limit: what others leave may be used. Memory, huge pages and devices have the same limit as request, as
     Kubernetes demands it of the latter two.
+
+    Args:
+        pool: Group of its nodes.
+        share: What it takes of a node.
+        claims: Claims of its pod, which the container gets. With one on EFA interfaces it does not ask for them by
+            number, too.
     """
     room = allocatable(pool)
     fixed = {"memory": f"{int(room.memory_mib * share.part)}Mi"}
@@ -85,9 +108,50 @@ def pod_resources(pool: NodePool, share: NodeShare) -> dict[str, dict[str, str]]
         fixed[HUGE_PAGES_RESOURCE] = f"{room.huge_pages_mib}Mi"
     if share.count:
         fixed[share.resource] = str(share.count)
-    if share.efa_count:
+    if share.efa_count and _EFA_CLAIM not in {one.name for one in claims}:
         fixed[EFA_RESOURCE] = str(share.efa_count)
-    return {"requests": {"cpu": f"{int(room.cpu_millicores * share.part)}m", **fixed}, "limits": fixed}
+    return {
+        "requests": {"cpu": f"{int(room.cpu_millicores * share.part)}m", **fixed},
+        "limits": fixed,
+        **({"claims": [{"name": one.name} for one in claims]} if claims else {}),
+    }
+
+
+def pod_claims(claims: Sequence[PodClaim]) -> dict[str, Any]:
+    """The field of a pod that makes its claims."""
+    listed = [{"name": one.name, "resourceClaimTemplateName": one.template} for one in claims]
+    return {"resourceClaims": listed} if listed else {}
+
+
+def efa_claim(name: str) -> PodClaim:
+    """The claim of a pod on all EFA interfaces of its node.
+
+    Args:
+        name: Name of the job.
+    """
+    return PodClaim(name=_EFA_CLAIM, template=f"{name}-efa")
+
+
+def efa_claim_template(name: str, pool: NodePool, *, namespace: str) -> KubernetesObject:
+    """The ResourceClaimTemplate of a job whose pods get EFA interfaces by AWS's DRA driver.
+
+    It states their number: Kueue admits no claim on all devices of a class (kubernetes-sigs/kueue v0.19.2, docs,
+    "Dynamic Resource Allocation", limitations).
+
+    Args:
+        name: Name of the job.
+        pool: Group of its nodes.
+        namespace: Its namespace.
+    """
+    exactly = {"deviceClassName": EFA_CLASS, "allocationMode": "ExactCount", "count": pool.efa_count}
+    devices = {"requests": [{"name": _EFA_CLAIM, "exactly": exactly}]}
+    return kubernetes_object(
+        "resource.k8s.io/v1",
+        "ResourceClaimTemplate",
+        efa_claim(name).template,
+        {"spec": {"devices": devices}},
+        namespace=namespace,
+    )
 
 
 def memory_mib(pool: NodePool, share: NodeShare) -> int:
@@ -206,15 +270,6 @@ def allocatable(pool: NodePool) -> Allocatable:
         memory_mib=int(record.memory_mib * (1 - KERNEL_PART)) - kept - huge_pages,
         huge_pages_mib=_huge_pages_of_pod(record) if pool.efa_count else 0,
     )
-
-
-def node_quota(pool: NodePool) -> dict[str, int]:
-    """What one node adds to the quota: thousandths of a CPU, MiB of memory and huge pages, devices by number."""
-    room = allocatable(pool)
-    quota = {"cpu": room.cpu_millicores, "memory": room.memory_mib}
-    if pool.efa_count:
-        quota |= {HUGE_PAGES_RESOURCE: room.huge_pages_mib, EFA_RESOURCE: pool.efa_count}
-    return {**quota, **pool.resources}
 
 
 def _huge_pages_of_pod(record: InstanceType) -> int:

@@ -13,10 +13,11 @@ from cdk_gpu_clusters.catalogue import Architecture
 from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
 from cdk_gpu_clusters.catalogue.nccl import AllReduceBandwidth, all_reduce_bandwidths
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job, job_set
+from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job, claimed_devices, job_set
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, metadata
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
+from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.rules.model_servers import check_container_image
 
 _PROGRAM = "all_reduce.py"
@@ -49,6 +50,8 @@ def nccl_test(
     namespace: str = DEFAULT_NAMESPACE,
     queue: str | None = DEFAULT_QUEUE,
     same_layer: int | None = None,
+    compute_domain: bool = False,
+    efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
 ) -> list[KubernetesObject]:
     """A JobSet that measures NCCL's all-reduce over entire nodes, and the ConfigMap of its program.
 
@@ -65,9 +68,11 @@ def nccl_test(
         namespace: Namespace.
         queue: LocalQueue of Kueue, None for none.
         same_layer: Layer of the network, from 1 at the top, in which all nodes must share a network node.
+        compute_domain: Whether NCCL goes over the NVLink of one UltraServer, by a ComputeDomain.
+        efa: What gives its pods EFA interfaces, as in `cluster_software(efa=...)`.
 
     Raises:
-        ConfigError: GPU-K8S-001 to -004, -006, -015, -016, GPU-INF-006, all at once.
+        ConfigError: GPU-K8S-001 to -004, -006, -015, -016, GPU-IMEX-001 and -002, GPU-INF-006, all at once.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -93,6 +98,8 @@ def nccl_test(
         namespace=namespace,
         queue=queue,
         same_layer=same_layer,
+        compute_domain=compute_domain,
+        efa=efa,
         files={_FOLDER: f"{name}-program"},
         mounts=(),
     )
@@ -103,7 +110,7 @@ def nccl_test(
             *_check_size(pool, size_gib),
         ]
     )
-    return [_program(job), job_set(job)]
+    return [_program(job), *claimed_devices(job), job_set(job)]
 
 
 def published_bandwidth(pool: NodePool, node_count: int) -> AllReduceBandwidth | None:

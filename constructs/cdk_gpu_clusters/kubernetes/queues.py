@@ -10,7 +10,8 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.instances import topology_labels
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.gpu_pod import HUGE_PAGES_RESOURCE, node_quota, placement
+from cdk_gpu_clusters.kubernetes.compute_domain import CLIQUE_LABEL, in_ultraservers
+from cdk_gpu_clusters.kubernetes.gpu_pod import HUGE_PAGES_RESOURCE, placement
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_NAMESPACE,
@@ -19,7 +20,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     kubernetes_object,
 )
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead
-from cdk_gpu_clusters.kubernetes.team_quotas import QueueQuota, Team, check_teams, team_resources
+from cdk_gpu_clusters.kubernetes.team_quotas import QueueQuota, Team, check_teams, node_quota, team_resources
 
 API = "kueue.x-k8s.io/v1beta2"
 #: The label by which a job names its queue.
@@ -34,6 +35,8 @@ _OUTSIDE = "ray-heads"
 _HOST = "kubernetes.io/hostname"
 #: Topology of nodes whose place in the network is not known.
 _HOSTS = "hosts"
+#: Topology of nodes in UltraServers.
+_CLIQUES = "ultraservers"
 _PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 _REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 _UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
@@ -98,7 +101,7 @@ def queues(
         ]
     )
     topologies = {
-        topology_name(pool): _topology(topology_name(pool), _layers(pool)) for pool in pools if not pool.scales
+        topology_name(pool): _topology(topology_name(pool), _levels(pool)) for pool in pools if not pool.scales
     }
     outside = _heads_quota(ray_heads)
     if outside:
@@ -115,17 +118,22 @@ def queues(
 
 def topology_name(pool: NodePool) -> str:
     """Name of the Topology of a group of nodes."""
+    if in_ultraservers(pool):
+        return _CLIQUES
     layers = len(_layers(pool))
     return f"aws-network-{layers}" if layers else _HOSTS
 
 
-def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[str, str]:
+def topology_annotation(
+    pool: NodePool, same_layer: int | None = None, *, same_ultraserver: bool = False
+) -> dict[str, str]:
     """The annotation by which Kueue places the pods of a job near to each other.
 
     Args:
         pool: Group of their nodes.
         same_layer: Layer of the network, from 1 at the top, in which all nodes of the job must share a network node;
             None: as near as there is room.
+        same_ultraserver: Whether all nodes of the job must reach each other by the NVLink of one UltraServer.
 
     Returns:
         The annotation; none for a group whose nodes come for pods: Kueue places pods on nodes that exist
@@ -133,9 +141,11 @@ def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[s
     """
     if pool.scales:
         return {}
-    labels = _layers(pool)
+    if same_ultraserver:
+        return {_REQUIRED: CLIQUE_LABEL}
     if same_layer is not None:
-        return {_REQUIRED: labels[same_layer - 1]}
+        return {_REQUIRED: _layers(pool)[same_layer - 1]}
+    labels = _levels(pool)
     # Preferring the host, where no layer is known, would still fill nodes one by one.
     return {_PREFERRED: labels[-1] if labels else _HOST}
 
@@ -181,10 +191,13 @@ def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> It
             path="same_layer",
         )
         return
+    cause = f"nodes of {pool.instance_type.name} have no label for this layer"
+    if pool.scales:
+        cause = "Kueue places pods on nodes that exist, and those of this group come for pods"
+    elif in_ultraservers(pool):
+        cause = "these nodes are placed by their UltraServer alone, whose place in the layers of the network is unknown"
     yield LAYER.finding(
-        cause="Kueue places pods on nodes that exist, and those of this group come for pods"
-        if pool.scales
-        else f"nodes of {pool.instance_type.name} have no label for this layer",
+        cause=cause,
         got=str(same_layer),
         allowed=f"1 to {count}, or none" if count else "none: Kueue places them as it finds room",
         fix="leave it out",
@@ -216,7 +229,17 @@ def check_pools(pools: Sequence[NodePool], reserved: Sequence[str] = ()) -> list
 
 
 def _layers(pool: NodePool) -> tuple[str, ...]:
-    return topology_labels(pool.instance_type) if pool.network_topology and not pool.scales else ()
+    known = pool.network_topology and not pool.scales and not in_ultraservers(pool)
+    return topology_labels(pool.instance_type) if known else ()
+
+
+def _levels(pool: NodePool) -> tuple[str, ...]:
+    """Labels of the levels above the host.
+
+    Kueue takes a level to lie inside the one above: an UltraServer over two network nodes would be split. Whether there
+    are such UltraServers is unknown, so that their nodes have this one level.
+    """
+    return (CLIQUE_LABEL,) if in_ultraservers(pool) else _layers(pool)
 
 
 def _topology(name: str, layers: Sequence[str]) -> KubernetesObject:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from cdk_gpu_clusters.errors import Finding, check, define_rule
-from cdk_gpu_clusters.kubernetes.gpu_pod import device_part, node_quota
+from cdk_gpu_clusters.kubernetes.compute_domain import CHANNEL_RESOURCE, in_ultraservers
+from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE, HUGE_PAGES_RESOURCE, allocatable, device_part
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, check_name
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE
@@ -344,3 +345,14 @@ def with_devices(pool: NodePool, devices: Mapping[str, int]) -> dict[str, int]:
     nodes = sum((device_part(pool, name) * number for name, number in devices.items()), Fraction(0))
     others = {name: number for name, number in node_quota(pool).items() if name not in pool.resources}
     return {**{name: int(number * nodes) for name, number in others.items()}, **devices}
+
+
+def node_quota(pool: NodePool) -> dict[str, int]:
+    """What one node adds to the quota: thousandths of a CPU, MiB of memory and huge pages, devices by number."""
+    room = allocatable(pool)
+    quota = {"cpu": room.cpu_millicores, "memory": room.memory_mib}
+    if pool.efa_count:
+        quota |= {HUGE_PAGES_RESOURCE: room.huge_pages_mib, EFA_RESOURCE: pool.efa_count}
+    if in_ultraservers(pool):
+        quota[CHANNEL_RESOURCE] = 1
+    return {**quota, **pool.resources}

@@ -13,6 +13,7 @@ from cdk_gpu_clusters.kubernetes.gang_job import (
     NODE,
     GangJob,
     check_gang_job,
+    claimed_devices,
     failure_policy,
     job_policy,
     job_set,
@@ -28,6 +29,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     kubernetes_object,
 )
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
+from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.kubernetes.volumes import store_of
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
 from cdk_gpu_clusters.rules.model_servers import check_container_image, check_variables
@@ -61,6 +63,8 @@ def torchrun_job(
     namespace: str = DEFAULT_NAMESPACE,
     queue: str | None = DEFAULT_QUEUE,
     same_layer: int | None = None,
+    compute_domain: bool = False,
+    efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
     max_restarts: int = 3,
     grace_period_seconds: int | None = None,
     service_account: str = DEFAULT_SERVICE_ACCOUNT,
@@ -80,6 +84,10 @@ def torchrun_job(
         queue: LocalQueue of Kueue; with None nothing keeps half of the pods from waiting for the other half.
         same_layer: Layer of the network, from 1 at the top, in which all nodes must share a network node; as near as
             there is room if left out.
+        compute_domain: Whether the GPUs of its pods share memory over the NVLink of one UltraServer, by a ComputeDomain
+            of its own. Needs `cluster_software(compute_domains=True)`.
+        efa: What gives its pods EFA interfaces, as in `cluster_software(efa=...)`: the device plugin by number, or
+            AWS's DRA driver by a claim.
         max_restarts: How often all pods start again when one has failed; the end of a node does not count.
         grace_period_seconds: Time for a last checkpoint after SIGTERM; 480 on a Capacity Block, 90 elsewhere, if left
             out.
@@ -87,10 +95,12 @@ def torchrun_job(
         trainer: Whether Kubeflow Trainer runs it. It makes the JobSet by itself, of a TrainingRuntime and a TrainJob.
 
     Returns:
-        A JobSet; for Trainer a TrainingRuntime and a TrainJob.
+        A JobSet; for Trainer a TrainingRuntime and a TrainJob. Before them the ComputeDomain and the
+        ResourceClaimTemplate, if there are some.
 
     Raises:
-        ConfigError: GPU-K8S-001 to -004, -013, -015, -017, -018, GPU-INF-006 and -008, all at once.
+        ConfigError: GPU-K8S-001 to -004, -013, -015, -017, -018, GPU-IMEX-001 and -002, GPU-INF-006 and -008, all at
+            once.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -110,13 +120,16 @@ def torchrun_job(
         namespace=namespace,
         queue=queue,
         same_layer=same_layer,
+        compute_domain=compute_domain,
+        efa=efa,
         max_restarts=max_restarts,
         grace_period_seconds=grace_period_seconds,
         service_account=service_account,
     )
     raise_for(check_torchrun(job, checkpoint_directory))
     told = _told(job, checkpoint_directory)
-    return [_training_runtime(told), _train_job(told)] if trainer else [job_set(told)]
+    job_objects = [_training_runtime(told), _train_job(told)] if trainer else [job_set(told)]
+    return [*claimed_devices(told), *job_objects]
 
 
 def check_torchrun(job: GangJob, checkpoint_directory: str | None = None) -> list[Finding]:

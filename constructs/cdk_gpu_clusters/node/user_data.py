@@ -274,7 +274,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_EFA_COUNT": settings.efa_interface_count,
         "GPU_SLOTS": settings.processes_per_node or max(1, _device_count(settings)),
         "GPU_HUGE_PAGES": settings.huge_pages,
-        **({"GPU_IMEX": 1} if _has_imex(settings) else {}),
+        **_imex(settings),
     }
     values |= settings.watch.environment()
     if settings.exporters is not None:
@@ -297,9 +297,17 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
-def _has_imex(settings: NodeSettings) -> bool:
-    """Whether the prolog makes an IMEX domain for each job: on UltraServers, P6e (AWS PCS user guide)."""
-    return settings.orchestrator in ("pcs", "slurm") and (settings.instance_family or "").startswith("p6e-")
+def _imex(settings: NodeSettings) -> dict[str, int]:
+    """Who makes the IMEX domains of jobs on UltraServers, P6e.
+
+    Under Slurm the prolog does (AWS PCS user guide). On EKS it is NVIDIA's DRA driver, by daemons of its own: the
+    service of the image must not run (kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, docs/prerequisites.md).
+    """
+    if not (settings.instance_family or "").startswith("p6e-"):
+        return {}
+    return {"pcs": {"GPU_IMEX": 1}, "slurm": {"GPU_IMEX": 1}, "eks": {"GPU_IMEX_OFF": 1}}.get(
+        settings.orchestrator or "", {}
+    )
 
 
 def _count(settings: NodeSettings, kind: type[Mount]) -> int:

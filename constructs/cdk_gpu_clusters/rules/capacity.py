@@ -74,7 +74,8 @@ class CapacityTerms:
         kind: How the instances are bought.
         reservation_id: `cr-…` of an On-Demand Capacity Reservation or Capacity Block; None where it is known
             only at deployment, or where a group is given.
-        reservation_group_arn: Resource group of reservations; the only way to target an UltraServer block.
+        reservation_group_arn: Resource group of reservations, which launches into an UltraServer block target, unless
+            EKS makes them.
         blocks: The blocks of a fleet that has several.
         segment: What the fleet launches into, in order, out of a resource group with reservations of several types.
         starts_at: When a block starts, or the first of several; None if it is already running.

@@ -233,15 +233,15 @@ def application_xids(record: InstanceType) -> tuple[RepairOverride, ...]:
 # What Amazon EKS would refuse, or take for something else, in a managed node group.
 
 _BLOCKS = (
-    'Amazon EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups": a block by its '
-    "id, scaled down 40 minutes before its end; AWS EC2 user guide, Capacity Blocks: UltraServers by resource group, "
-    "gone 60 minutes before"
+    'Amazon EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups" and "Use P6e-GB200 '
+    'UltraServers with Amazon EKS": a block by its id; AWS EC2 user guide, "Launch instances using Capacity Blocks": '
+    "UltraServer blocks, too"
 )
 _REPAIR = 'Amazon EKS user guide, "Automatically repair nodes in EKS clusters"'
 
 ULTRASERVER = define_rule(
     "GPU-EKS-040",
-    "a managed node group names its Capacity Block by the block's id, and ends with it 40 minutes before",
+    "a managed node group names its Capacity Block by the block's id",
     source=_BLOCKS,
 )
 SPOT_PRICE = define_rule(
@@ -326,13 +326,12 @@ def check_block_of_group(terms: CapacityTerms, *, keeps_size: bool = True) -> It
             fix="give the number of nodes, or leave ends_at out",
             path="capacity",
         )
-    if terms.kind is CapacityKind.ULTRASERVER_BLOCK:
+    if terms.kind is CapacityKind.ULTRASERVER_BLOCK and terms.reservation_id is None:
         yield ULTRASERVER.finding(
-            cause="EKS asks for the id of a block, and empties the group 40 minutes before its end; EC2 takes an "
-            "UltraServer block by its resource group, and wants it empty 60 minutes before",
-            got="an UltraServer block",
-            allowed="Capacity.capacity_block(...)",
-            fix="make a self-managed group for it: GpuLaunchTemplate(orchestrator=Orchestrator.EKS_SELF_MANAGED)",
+            cause="EKS launches into a block by its id, and this UltraServer block has only its resource group",
+            got="an UltraServer block without its id",
+            allowed="the id of the block's reservation, such as cr-0123456789abcdef0, known at synthesis",
+            fix="give the id, too: Capacity.ultraserver_block(..., reservation_id=...), in a cluster file reservation:",
             path="capacity",
         )
     if terms.blocks:

@@ -119,6 +119,7 @@ def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease
         trainer=software.trainer,
         ray=software.ray,
         fair_sharing=bool(spec.eks.teams),
+        compute_domains=software.compute_domains,
         mirror=mirror_of(spec),
         region=spec.region,
     )

@@ -15,6 +15,7 @@ from cdk_gpu_clusters.fleet.karpenter import (
     gpu_node_pool,
     karpenter_name,
 )
+from cdk_gpu_clusters.kubernetes.compute_domain import domain_nodes, in_ultraservers
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow, profile_label, profiles_of
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment, server_places
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
@@ -253,26 +254,31 @@ def training_jobs(
         return _fan_out(name, pool, image, ["python", "-c", _NAME_OF_SLICE])
     if not _has_gpus(pool):
         return {}
-    jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False)}
+    domain = software.compute_domains and in_ultraservers(pool)
+    jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False, domain=domain)}
     if software.ray:
         jobs["ray-job"] = _ray_job(name, fleet, pool, source.reference("ray"))
     if software.trainer:
-        jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True)
+        jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True, domain=domain)
     if pool.node_count > 1:
-        objects = nccl_test(pool, name=_short(f"{name}-nccl-test", _LONGEST_JOB), node_count=2, image=image)
+        objects = nccl_test(
+            pool, name=_short(f"{name}-nccl-test", _LONGEST_JOB), node_count=2, image=image, compute_domain=domain
+        )
         jobs["nccl-test"] = _image_findings(objects, pool)
     return jobs
 
 
-def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, trainer: bool) -> Manifest:
+def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, trainer: bool, domain: bool) -> Manifest:
     objects = torchrun_job(
         # Trainer makes a JobSet of its job's name, which must not be that of the other job.
         _short(f"{name}-train-job" if trainer else f"{name}-job", _LONGEST_JOB),
         pool,
-        node_count=pool.node_count,
+        # A job with a domain has one UltraServer.
+        node_count=domain_nodes(pool) if domain else pool.node_count,
         image=image,
         command=["--no-python", "python", "-c", _SCRIPT],
         environment=fleet.environment,
+        compute_domain=domain,
         trainer=trainer,
     )
     return _image_findings(objects, pool, _CHANGE)

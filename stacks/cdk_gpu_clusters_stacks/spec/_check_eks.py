@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type
+from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type, instance_types
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.karpenter import check_karpenter
+from cdk_gpu_clusters.kubernetes.compute_domain import ULTRASERVERS, check_domains_version, connects_nodes
 from cdk_gpu_clusters.rules.eks_cluster import check_public_cidrs, check_system_nodes, check_version
 from cdk_gpu_clusters.rules.karpenter import ROOM_FOR_DRIFT
 from cdk_gpu_clusters.rules.model_servers import CACHE_ON_SCRATCH
@@ -61,7 +62,8 @@ def check_eks(parts: SpecParts) -> list[Fault]:
         return [] if parts.eks is None else faults_at(("eks",), [_NOT_ON_EKS], at_key=True)
     faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
     spec = parts.eks or EksSpec()
-    faults += [*check_names(parts), *_check_mirror(spec, parts), *_check_autoscaler(spec, parts)]
+    faults += [*check_names(parts), *_check_mirror(spec, parts)]
+    faults += [*_check_autoscaler(spec, parts), *_check_domains(spec, parts)]
     if spec.existing is not None:
         return faults + _check_existing(spec)
     return faults + _check_control_plane(parts) + _check_new(spec)
@@ -91,6 +93,26 @@ def _check_mirror(spec: EksSpec, parts: SpecParts) -> list[Fault]:
         severity=Severity.ERROR if spec.software.apply else Severity.WARNING,
     )
     return faults_at(("network", "egress") if mirror is None else ("eks", "software", "mirror"), [finding])
+
+
+def _check_domains(spec: EksSpec, parts: SpecParts) -> list[Fault]:
+    """Find ComputeDomains that no fleet can have, or that the version of the cluster does not know."""
+    records = [instance_types().get(part.spec.instance_type) for part in parts.fleets]
+    if not spec.software.compute_domains or None in records:
+        return []
+    version = spec.existing.kubernetes_version if spec.existing else spec.kubernetes_version
+    about = check_domains_version(version or DEFAULT_KUBERNETES_VERSION)
+    if not any(connects_nodes(one) for one in records if one is not None):
+        about = [
+            ULTRASERVERS.finding(
+                cause="no fleet is in UltraServers, so that the driver is left out",
+                got="compute_domains: true",
+                allowed="a fleet of p6e-gb200.36xlarge",
+                fix="remove compute_domains, or add the fleet",
+                severity=Severity.WARNING,
+            )
+        ]
+    return faults_at(("eks", "software", "compute_domains"), about)
 
 
 def _check_existing(spec: EksSpec) -> list[Fault]:

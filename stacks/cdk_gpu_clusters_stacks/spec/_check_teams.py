@@ -14,6 +14,7 @@ from ._document import Fault, Key, faults_at
 from ._parts import SpecParts
 from ._rules import EKS_EXISTING
 from .eks import EksSpec
+from .fleet import FleetSpec
 from .planned_fleet import PlannedFleet
 
 _PLACE = re.compile(r"teams\[(\d+)\](?:\.quotas\[(\d+)\])?(?:\.(\w+))?")
@@ -35,11 +36,14 @@ def check_eks_teams(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fa
 
 
 def _pools(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[NodePool] | None:
-    """The groups of nodes; None where a fault keeps them from being known."""
+    """The groups of nodes whose pods are queued; None where a fault keeps them from being known."""
     if len(fleets) < len(parts.fleets) or any(one.broken or one.node_count is None for one in fleets):
         return None
+    slurm = None if parts.eks is None else parts.eks.software.slurm
+    training = [part.name for part in parts.fleets if isinstance(part.spec, FleetSpec)]
+    of_slurm = () if slurm is None else slurm.fleet_names(training)
     try:
-        return [one.node_group.pool for one in fleets]
+        return [one.node_group.pool for one in fleets if one.name not in of_slurm]
     except ConfigError:
         return None
 

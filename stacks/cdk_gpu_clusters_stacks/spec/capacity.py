@@ -214,7 +214,7 @@ class UltraServerBlock(SpecModel):
     )
     reservation: ReservationId | None = Field(
         default=None,
-        description="Id of the block's reservation, to follow EC2's events about it. "
+        description="Id of the block's reservation, to follow EC2's events about it. Needed with `orchestrator: eks`. "
         "Default: the fleet grows and drains by the clock alone.",
     )
     starts_at: UtcTime | None = _STARTS_AT

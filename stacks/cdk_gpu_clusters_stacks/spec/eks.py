@@ -110,6 +110,11 @@ class SoftwareSpec(SpecModel):
         description="Slurm on the nodes of training fleets, by Slinky: its operator, and a Slurm cluster. `{}` takes "
         "all defaults. Default: none.",
     )
+    compute_domains: Annotated[bool, changes_with("software")] = Field(
+        default=False,
+        description="Whether NVIDIA's DRA driver is part of it, by which the jobs of UltraServers share memory of GPUs "
+        "over NVLink, in a ComputeDomain.",
+    )
     mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,
         description="Registry, with a path if any, that holds copies of all charts and images, for networks without "

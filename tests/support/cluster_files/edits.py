@@ -167,8 +167,14 @@ POOLED = _on(_EXISTING_EKS + _APPLIED, SMALL).replace(
 REFUSED_BY_EKS = {
     "p5en-spot": "GPU-EKS-041",  # a limit of the spot price
     "p6-b300-existing-reservation": "GPU-SPEC-035",  # an existing network of one zone, and an image of one's own
-    "p6e-gb200-ultraserver": "GPU-EKS-040",  # an UltraServer block
+    "p6e-gb200-ultraserver": "GPU-EKS-040",  # an UltraServer block without its id
 }
+#: UltraServers of a block that has an id.
+RACK = (
+    (_SCRIPT.parent / "p6e-gb200-ultraserver.yaml")
+    .read_text("utf-8")
+    .replace("        starts_at", "        reservation: cr-0123456789abcdef0\n        starts_at")
+)
 #: The others with their orchestrator said.
 EXAMPLES_ON_EC2 = {
     path.stem: _on_ec2(path.read_text("utf-8"))
@@ -299,6 +305,16 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         _on(_EXISTING_EKS + _APPLIED, TRAINING),
         "apply: true, trainer: false",
         "apply: true, trainer: false, slurm: { fleets: [trainers, helpers] }",
+    ),
+    "EKS: software with ComputeDomains": (
+        _on(_EXISTING_EKS + _APPLIED, RACK),
+        "apply: true, trainer: false",
+        "apply: true, trainer: false, compute_domains: true",
+    ),
+    "EKS: the next block of UltraServers": (
+        _on(_EXISTING_EKS, RACK),
+        "reservation: cr-0123456789abcdef0",
+        "reservation: cr-0123456789abcdef1",
     ),
     "EKS: kubectl for its nodes": (
         _on(_EXISTING_EKS + _KUBECTL, TRAINING),

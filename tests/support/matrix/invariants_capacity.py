@@ -49,9 +49,9 @@ def reservation_target(nodes: Nodes) -> Iterator[str]:
     specification: Mapping[str, Json] = nodes.data.get("CapacityReservationSpecification", {})
     target: Mapping[str, Json] = specification.get("CapacityReservationTarget", {})
     preference = specification.get("CapacityReservationPreference")
-    wanted = ("open" if asked.uses_open else "none") if asked.kind == "on-demand" else None
-    if preference != wanted:
-        yield f"preference {preference}, not {wanted}"
+    preferred = ("open" if asked.uses_open else "none") if asked.kind == "on-demand" else None
+    if preference != preferred:
+        yield f"preference {preference}, not {preferred}"
     if bool(target) != asked.is_reserved:
         yield f"target {target or 'missing'} for {asked.kind}"
     if len(target) > 1:
@@ -60,11 +60,14 @@ def reservation_target(nodes: Nodes) -> Iterator[str]:
         by_group = field == "CapacityReservationResourceGroupArn"
         # AWS PCS user guide, overview of launch templates: an On-Demand reservation by a resource group that holds it.
         wants_group = nodes.compute_node_group is not None and asked.kind == "odcr"
+        # An UltraServer block is a resource group, but EKS takes blocks by their ids (Amazon EKS user guide, node groups).
+        of_eks = nodes.asked.orchestrator == "eks-managed" and asked.kind == "ultraserver-block"
+        wanted = (asked.block_id if of_eks else None) or asked.target
         if asked.is_made_here:
             if by_group is not wants_group or not isinstance(nodes.reservation, Mapping):
                 yield f"{field} {value}, not the reservation of this app"
-        elif nodes.reservation != asked.target or by_group != (wants_group or str(asked.target).startswith("arn:")):
-            yield f"{field} {value}, not {asked.target}"
+        elif nodes.reservation != wanted or by_group != (wants_group or str(wanted).startswith("arn:")):
+            yield f"{field} {value}, not {wanted}"
 
 
 @invariant("no-placement-group-with-block", f"{BLOCKS_PAGE}: a launch into a block names no placement group")

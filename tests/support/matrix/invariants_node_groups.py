@@ -20,6 +20,8 @@ _CAPACITY = {
     "odcr": ("ON_DEMAND", None),
     "spot": ("SPOT", None),
     "capacity-block": ("CAPACITY_BLOCK", "capacity-block"),
+    # "Use P6e-GB200 UltraServers with Amazon EKS": by Capacity Blocks, in managed node groups, too.
+    "ultraserver-block": ("CAPACITY_BLOCK", "capacity-block"),
 }
 #: botocore 1.44.5, eks service model, AMITypes: Amazon Linux 2023 by accelerator and processor. No other one is there.
 _IMAGES = {

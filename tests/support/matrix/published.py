@@ -31,8 +31,8 @@ def reasons_to_refuse(asked: Asked) -> list[str]:
     has_cards = asked.wants_efa and hardware.name in CARDS_FOR_IP_BANDWIDTH
     if asked.layout == "maximum-ena-bandwidth" and several and not has_cards:
         reasons.append("no page says which cards raise IP bandwidth")
-    if asked.is_node_group and kind == "ultraserver-block":
-        reasons.append("EKS takes the id of a Capacity Block, and an UltraServer block is a resource group")
+    if asked.is_node_group and kind == "ultraserver-block" and asked.purchase.block_id is None:
+        reasons.append("EKS takes the id of a Capacity Block, and this UltraServer block is only a resource group")
     if asked.is_node_group and asked.purchase.max_price is not None:
         reasons.append("EKS takes no price limit for spot nodes")
     if asked.is_compute_node_group and asked.purchase.max_price is not None:

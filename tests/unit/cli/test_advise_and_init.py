@@ -13,8 +13,8 @@ from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.spec import read_cluster
 from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity, StarterOrchestrator, starter_text
 
-#: What EKS and AWS PCS do not take of a valid file for plain EC2: model servers, Neuron, UltraServers.
-_NOT_THERE = {"GPU-AMI-001", "GPU-EKS-040", "GPU-EKS-048", "GPU-SPEC-046"}
+#: What EKS and AWS PCS do not take of a valid file for plain EC2: model servers, Neuron, nodes that roll.
+_NOT_THERE = {"GPU-AMI-001", "GPU-EKS-048", "GPU-SPEC-046"}
 #: What only an account or its buyer knows, or what the type does not come as: all that a first file may have against it.
 _ALLOWED = {"GPU-AMI-003", "GPU-CAP-003", "GPU-CAP-005", "GPU-CAP-010", "GPU-NET-106", "GPU-NET-143"}
 

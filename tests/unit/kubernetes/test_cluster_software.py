@@ -10,6 +10,7 @@ import pytest
 from cdk_gpu_clusters.catalogue import kubernetes
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
+from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.software import (
     ChartRelease,
     EfaSoftware,
@@ -19,7 +20,7 @@ from cdk_gpu_clusters.kubernetes.software import (
     mirror_commands,
 )
 from cdk_gpu_clusters.rules.mig import MigLayout
-from chart_renderings import MIRROR, pools, registries
+from chart_renderings import MIRROR, pools, racks, registries
 
 
 def release(name: str, *given: NodePool, **options: Any) -> ChartRelease:
@@ -236,3 +237,40 @@ def test_kueue_shares_by_weight_where_there_are_teams() -> None:
     assert shared.pop("fairSharing") == {"preemptionStrategies": strategies}
     assert shared["metrics"].pop("enableClusterQueueResources") is True
     assert shared == alone
+
+
+def test_ultraservers_get_the_dra_driver_for_compute_domains_and_gpus_from_the_device_plugin_alone() -> None:
+    found = {one.chart: one for one in cluster_software(racks(), compute_domains=True)}
+    assert list(found)[:2] == ["nvidia-device-plugin", "dra-driver-nvidia-gpu"]
+    driver = found["dra-driver-nvidia-gpu"]
+    assert driver.values["resources"] == {"gpus": {"enabled": False}, "computeDomains": {"enabled": True}}
+    assert driver.images == (kubernetes.image("dra-driver-nvidia-gpu").reference,)
+    assert "dra-driver-nvidia-gpu" not in {one.chart for one in cluster_software(racks())}
+
+
+def test_kueue_admits_claims_of_channels_where_the_driver_is() -> None:
+    def mappings(*given: NodePool, **options: bool) -> Any:
+        text = release("kueue", *given, **options).values["managerConfig"]["controllerManagerConfigYaml"]
+        return json.loads(text).get("resources", {}).get("deviceClassMappings")
+
+    ((mapping,), without) = mappings(*racks(), compute_domains=True), mappings(*racks())
+    assert mapping["deviceClassNames"] == ["compute-domain-default-channel.nvidia.com"]
+    assert without is None
+    # No UltraServer, no driver.
+    assert mappings(compute_domains=True) is None
+
+
+def test_kueue_counts_claims_of_efa_as_what_the_device_plugin_gives() -> None:
+    text = release("kueue", efa=EfaSoftware.DRA_DRIVER).values["managerConfig"]["controllerManagerConfigYaml"]
+    (mapping,) = json.loads(text)["resources"]["deviceClassMappings"]
+    assert mapping == {"name": "vpc.amazonaws.com/efa", "deviceClassNames": ["efa.networking.k8s.aws"]}
+    (queue,) = [one for one in queues(pools()) if one["kind"] == "ClusterQueue"]
+    assert mapping["name"] in queue["spec"]["resourceGroups"][0]["coveredResources"]
+
+
+def test_compute_domains_need_kubernetes_1_34() -> None:
+    with pytest.raises(ConfigError) as error:
+        cluster_software(racks(), kubernetes_version="1.33", compute_domains=True)
+    assert ids(error) == ["GPU-IMEX-003"]
+    assert cluster_software(racks(), kubernetes_version="1.34", compute_domains=True)
+    assert cluster_software(pools(), kubernetes_version="1.33", compute_domains=True)

@@ -13,6 +13,7 @@ from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job
 from cdk_gpu_clusters.kubernetes.gpu_pod import allocatable
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
+from cdk_gpu_clusters.kubernetes.software import EfaSoftware
 from cdk_gpu_clusters.kubernetes.torchrun import check_torchrun, torchrun_job
 from kubernetes_pools import (
     MIXED,
@@ -27,6 +28,7 @@ from kubernetes_pools import (
     slices,
     trainers,
 )
+from kubernetes_schemas import check_objects
 
 IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/llama:v3"
 
@@ -68,6 +70,34 @@ def test_a_pod_has_a_whole_node_of_every_type_and_no_more_than_it_allocates(name
         assert asked.pop("memory") == room.memory_mib * 2**20 < record.memory_mib * 2**20
         assert asked.pop("hugepages-2Mi", 0) == room.huge_pages_mib * 2**20
         assert not asked
+
+
+@pytest.mark.parametrize("name", gpu_types())
+def test_by_the_dra_driver_a_pod_claims_as_many_efa_interfaces_and_asks_for_none(name: str) -> None:
+    pool, claims = pool_of(name), EfaSoftware.DRA_DRIVER
+    image = IMAGE if instance_types()[name].architecture.value == "arm64" else None
+    for plain, objects in (
+        (job(pool), job(pool, efa=claims)),
+        (job(pool, trainer=True), job(pool, trainer=True, efa=claims)),
+        (nccl_test(pool, image=image), nccl_test(pool, image=image, efa=claims)),
+    ):
+        # ResourceClaimTemplates of resource.k8s.io/v1, which GPU-K8S-020 is about.
+        assert check_objects(objects, "1.34") == len(objects)
+        resources, before = only(objects)["resources"], only(plain)["resources"]
+        if not pool.efa_count:
+            assert objects == plain
+            continue
+        (template,) = [one for one in objects if one["kind"] == "ResourceClaimTemplate"]
+        (request,) = template["spec"]["spec"]["devices"]["requests"]
+        # 32 devices are the most of a claim (Kubernetes API reference, ResourceClaim: AllocationResultsMaxSize).
+        assert request["exactly"]["count"] == int(before["limits"].pop("vpc.amazonaws.com/efa")) <= 32
+        assert resources.pop("claims") == [{"name": "efa"}]
+        before["requests"].pop("vpc.amazonaws.com/efa", None)
+        assert resources == before
+        (pod,) = pod_specs(objects)
+        assert pod["resourceClaims"] == [
+            {"name": "efa", "resourceClaimTemplateName": template["metadata"]["name"]},
+        ]
 
 
 def test_memory_huge_pages_and_devices_are_limited_to_what_is_asked_for_and_cpu_is_not() -> None:

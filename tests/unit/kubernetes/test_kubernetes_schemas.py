@@ -127,6 +127,8 @@ OTHERS += [
     _object("ray.io/v1", "RayJob", {"entrypoint": "python tune.py", "rayClusterSpec": _RAY_CLUSTER}),
     _object("ray.io/v1", "RayService", {"serveConfigV2": "", "rayClusterConfig": _RAY_CLUSTER}),
 ]
+_CHANNEL = {"resourceClaimTemplate": {"name": "llama-channel"}, "allocationMode": "Single"}
+OTHERS.append(_object("resource.nvidia.com/v1beta1", "ComputeDomain", {"numNodes": 0, "channel": _CHANNEL}))
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
 
@@ -146,7 +148,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 25
+    assert check_objects(RIGHT, version) == len(RIGHT) == 26
 
 
 def test_every_custom_kind_has_an_object_here() -> None:

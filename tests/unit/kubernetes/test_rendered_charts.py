@@ -16,7 +16,7 @@ from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
 from cdk_gpu_clusters.rules.gres import check_gres
 from cdk_gpu_clusters.rules.kubernetes_labels import DEVICE_PLUGIN_LABEL
-from chart_renderings import MIRROR, cases, digest, pools, recordings, rendering, slurm_pools
+from chart_renderings import MIRROR, cases, digest, pools, racks, recordings, rendering, slurm_pools
 
 RELEASES = [(case, one) for case, releases in cases().items() for one in releases]
 NAMES = [f"{case}: {one.name}" for case, one in RELEASES]
@@ -110,10 +110,12 @@ def test_software_of_devices_runs_on_the_nodes_that_have_them(case: str, release
         if one["name"] == MPS:
             assert one["nodeSelector"] == {"nvidia.com/mps.capable": "true"}
             continue
-        for pool in pools():
+        of_domains = release.chart == "dra-driver-nvidia-gpu"
+        for pool in racks() if of_domains else pools():
             if sliced and pool.mig is None:
                 continue
             wanted = bool(pool.efa_count) if release.name in EFA else has_gpus(pool)
+            wanted = pool.name == "rack" if of_domains else wanted
             assert runs_on(one, pool) == wanted, (one["name"], pool.name)
 
 

@@ -134,6 +134,37 @@ def test_teams_add_their_queues_namespaces_and_volumes(tmp_path: Path) -> None:
     assert check_objects(objects_of(files), kubernetes_versions()[-1].version) > 0
 
 
+RACK = "ultraserver_block: arn:aws:resource-groups:us-east-1:111122223333:group/rack, reservation: cr-0123456789abcdef0"
+
+
+@pytest.mark.parametrize(("nodes", "of_job"), [(9, 9), (18, 18), (36, 18)])
+def test_jobs_of_ultraservers_have_a_domain_of_one_ultraserver(nodes: int, of_job: int, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "version: 1\nname: gb200\nregion: us-east-1\norchestrator: eks\n"
+        "network: { availability_zone: us-east-1-dfw-2a }\n"
+        "eks: { software: { compute_domains: true, trainer: true } }\n"
+        "training: { fleets: { rack: { instance_type: p6e-gb200.36xlarge, "
+        f"nodes: {nodes}, capacity: {{ {RACK}, ends_at: 2026-12-15T11:30Z }} }} }} }}\n"
+    )
+    spec = read_cluster(file).spec
+    assert spec is not None
+    files = cluster_manifests(spec)
+    assert files["install.sh"].index("dra-driver-nvidia-gpu") < files["install.sh"].index("kueue.values.yaml")
+    objects: list[Any] = objects_of(files)
+    assert check_objects(objects, kubernetes_versions()[-1].version) == len(objects)
+    domains = [one["metadata"]["name"] for one in objects if one["kind"] == "ComputeDomain"]
+    assert domains == ["rack-job", "rack-train-job", "rack-nccl-test"]
+    (job,) = [one for one in objects if one["kind"] == "JobSet" and one["metadata"]["name"] == "rack-job"]
+    assert job["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == of_job
+
+    file.write_text(file.read_text().replace("compute_domains: true", "compute_domains: false"))
+    spec = read_cluster(file).spec
+    assert spec is not None
+    plain: list[Any] = objects_of(cluster_manifests(spec))
+    assert not [one for one in plain if one["kind"] == "ComputeDomain"]
+
+
 def test_in_a_closed_network_charts_and_their_images_come_from_the_mirror(tmp_path: Path) -> None:
     mirror = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
     files = files_of("eks-p5-capacity-block", tmp_path)

@@ -8,7 +8,7 @@ import pytest
 
 from cdk_gpu_clusters.node.gpunode.boot import stages
 from cdk_gpu_clusters.node.gpunode.boot.stage import State, Verdict
-from cdk_gpu_clusters.node.gpunode.boot.stages import probe_fabric, probe_health, probe_mig
+from cdk_gpu_clusters.node.gpunode.boot.stages import probe_fabric, probe_health, probe_imex, probe_mig, stages_of
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from fakes import gpu_health
@@ -185,3 +185,24 @@ def test_a_fabric_manager_that_joined_gpus_is_not_restarted(
     monkeypatch.setattr(stages, "_JOIN_SECONDS", -1)
     assert probe_fabric(NODE).state is State.WAITING
     assert fabric.orders == []
+
+
+IMEX = Node(Settings({"accelerator": "gpu", "accelerator_count": "4", "imex_off": "1"}), Metadata(), "i-1", NODE.aws)
+
+
+def test_the_service_of_imex_is_stopped_and_masked_where_the_dra_driver_has_its_own(fabric: FabricNode) -> None:
+    assert probe_imex(IMEX).state is State.OK
+    assert fabric.orders == ["mask --now nvidia-imex.service"]
+    names = [one.name for one in stages_of(IMEX)]
+    assert "imex" in names
+    assert "imex" not in [one.name for one in stages_of(NODE)]
+
+
+def test_a_node_on_which_imex_cannot_be_masked_takes_no_work(fabric: FabricNode) -> None:
+    fabric.tool(
+        "systemctl",
+        "echo Failed to mask unit: File /etc/systemd/system/nvidia-imex.service already exists. >&2; exit 1",
+    )
+    verdict = probe_imex(IMEX)
+    assert verdict.state is State.WAITING
+    assert "already exists" in verdict.reason

@@ -124,9 +124,16 @@ def test_a_directory_without_servers_or_texts_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "orchestrator", "has_imex"),
-    [("p6e-gb200", "pcs", True), ("p6e-gb200", "eks", False), ("p5", "pcs", False), (None, "slurm", False)],
+    ("family", "orchestrator", "imex"),
+    [
+        *[("p6e-gb200", "pcs", {"GPU_IMEX": "1"}), ("p6e-gb200", "slurm", {"GPU_IMEX": "1"})],
+        *[("p6e-gb200", "eks", {"GPU_IMEX_OFF": "1"}), ("p6e-gb200", "ec2", {}), ("p6e-gb200", None, {})],
+        *[("p5", "pcs", {}), ("p5", "eks", {}), (None, "slurm", {})],
+    ],
 )
-def test_only_ultraservers_of_slurm_make_an_imex_domain(family: str | None, orchestrator: str, has_imex: bool) -> None:
+def test_on_ultraservers_the_prolog_of_slurm_makes_imex_domains_and_on_eks_the_service_is_off(
+    family: str | None, orchestrator: str | None, imex: dict[str, str]
+) -> None:
     settings = NodeSettings(fleet_name="train", orchestrator=orchestrator, instance_family=family)
-    assert ("GPU_IMEX" in node_environment(settings)) is has_imex
+    environment = node_environment(settings)
+    assert {name: value for name, value in environment.items() if "IMEX" in name} == imex

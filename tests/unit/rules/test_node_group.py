@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -118,8 +119,10 @@ def ids(findings: list[Finding]) -> list[str]:
     return [finding.id for finding in findings]
 
 
-def test_an_ultraserver_block_has_no_id_that_eks_takes() -> None:
-    assert ids(check_block_of_group(terms(CapacityKind.ULTRASERVER_BLOCK))) == ["GPU-EKS-040"]
+def test_a_managed_group_launches_into_an_ultraserver_block_by_its_id() -> None:
+    block = replace(terms(CapacityKind.ULTRASERVER_BLOCK), reservation_id=None)
+    assert ids(check_block_of_group(block)) == ["GPU-EKS-040"]
+    assert not check_block_of_group(replace(block, reservation_id="cr-0123456789abcdef0"))
     assert not check_block_of_group(terms(CapacityKind.CAPACITY_BLOCK))
 
 

@@ -110,6 +110,34 @@ def test_a_closed_network_takes_images_and_charts_from_ecr_of_its_region(tmp_pat
     assert "5 GPU-SPEC-039 error" in found(tmp_path, closed + "eks: { software: { apply: true } }\n")
 
 
+RACK = (
+    "training: { fleets: { rack: { instance_type: p6e-gb200.36xlarge, nodes: 9, capacity: { ultraserver_block: "
+    "arn:aws:resource-groups:us-east-1:111122223333:group/rack, reservation: cr-0123456789abcdef0, "
+    "ends_at: 2026-12-15T11:30Z } } } }\n"
+)
+DALLAS = NEW.replace("us-east-1a", "us-east-1-dfw-2a")
+
+
+def test_domains_need_a_fleet_in_ultraservers_and_a_version_that_knows_claims(tmp_path: Path) -> None:
+    def imex(text: str) -> list[str]:
+        return [one for one in found(tmp_path, text) if "IMEX" in one]
+
+    domains = "eks: { software: { compute_domains: true } }\n"
+    assert imex(HEAD + DALLAS + domains + RACK) == []
+    assert imex(HEAD + NEW + domains + ONE) == ["6 GPU-IMEX-001 warning"]
+    old = domains.replace("eks: {", "eks: { kubernetes_version: '1.33',")
+    assert imex(HEAD + DALLAS + old + RACK) == ["6 GPU-IMEX-003 error"]
+    assert imex(HEAD + DALLAS + old.replace("true", "false") + RACK) == []
+    # What is wrong with a type hides whether it is in UltraServers.
+    assert imex(HEAD + NEW + domains + ONE.replace("p5.48xlarge", "p55.48xlarge")) == []
+
+
+def test_an_ultraserver_block_of_a_managed_group_has_its_id(tmp_path: Path) -> None:
+    text = HEAD + DALLAS + RACK
+    assert not [one for one in found(tmp_path, text) if "error" in one]
+    assert "6 GPU-EKS-040 error" in found(tmp_path, text.replace("reservation: cr-0123456789abcdef0, ", ""))
+
+
 def test_neuron_devices_need_a_plugin_that_is_not_installed(tmp_path: Path) -> None:
     text = HEAD + NEW + ONE.replace("p5.48xlarge", "trn1.32xlarge")
     assert "6 GPU-SPEC-038 warning" in found(tmp_path, text)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.kubernetes import DcgmField, dcgm_fields, system_pods
+from cdk_gpu_clusters.kubernetes.compute_domain import in_ultraservers
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, SoftwareSource
-from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, device_plugin_config
+from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, FLEET_LABEL, device_plugin_config
 from cdk_gpu_clusters.rules.mig import MigStrategy
 
 #: Namespace of KubeRay's operator, which connects to the heads of Ray.
@@ -91,6 +92,46 @@ def device_plugin(pools: Sequence[NodePool], source: SoftwareSource) -> ChartRel
 
 def _gpu_term() -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in GPU_NODES.items()]}
+
+
+# NVIDIA's DRA driver, for ComputeDomains alone.
+#
+# It can advertise GPUs, too, beside the device plugin: each would give the same GPUs away, in silence (Amazon EKS user
+# guide, "Use the NVIDIA DRA driver or device plugin on Amazon EKS" @ 43d79bd). GPUs are the device plugin's here.
+
+
+def dra_driver(pools: Sequence[NodePool], source: SoftwareSource) -> ChartRelease | None:
+    """The chart of NVIDIA's DRA driver for the UltraServers of a cluster; None if it has none.
+
+    Its CRDs lie in the chart: Helm installs them once, and does not update them.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> rack = node_pool("rack", instance_type="p6e-gb200.36xlarge", node_count=18)
+        >>> release = dra_driver([rack], SoftwareSource())
+        >>> release.values["resources"] if release else None
+        {'gpus': {'enabled': False}, 'computeDomains': {'enabled': True}}
+    """
+    racks = [pool for pool in pools if in_ultraservers(pool)]
+    if not racks:
+        return None
+    fleets = sorted({pool.labels[FLEET_LABEL] for pool in racks})
+    term = {"matchExpressions": [{"key": FLEET_LABEL, "operator": "In", "values": fleets}]}
+    values: dict[str, Any] = {
+        "resources": {"gpus": {"enabled": False}, "computeDomains": {"enabled": True}},
+        "image": source.repository_and_tag("dra-driver-nvidia-gpu"),
+        # The chart's own terms wait for labels of node feature discovery; a list replaces them.
+        "kubeletPlugin": {
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            },
+            "tolerations": tolerations(racks),
+        },
+        # The control plane of EKS has no nodes that it could prefer (Amazon EKS user guide, "Use P6e-GB200 UltraServers
+        # with Amazon EKS").
+        "controller": {"affinity": None, "tolerations": []},
+    }
+    return source.release("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu", values)
 
 
 # EFA in pods: AWS's device plugin, or its driver for dynamic resource allocation (DRA).
@@ -247,7 +288,12 @@ def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
 
 
 def kueue(
-    source: SoftwareSource, *, trainer: bool = False, ray: bool = False, fair_sharing: bool = False
+    source: SoftwareSource,
+    *,
+    trainer: bool = False,
+    ray: bool = False,
+    fair_sharing: bool = False,
+    device_classes: Mapping[str, str] | None = None,
 ) -> ChartRelease:
     """The chart, for Jobs, JobSets and LeaderWorkerSets.
 
@@ -256,8 +302,13 @@ def kueue(
         trainer: Whether it also manages TrainJobs of Kubeflow Trainer.
         ray: Whether it also manages RayClusters, RayJobs and RayServices of KubeRay.
         fair_sharing: Whether teams share by weight what is idle, and its metrics have the use and quota of each.
+        device_classes: What queues call the devices that pods claim, by their DeviceClass. Kueue admits no pod with a
+            claim on another class (pkg/dra/claims.go at v0.19.2).
     """
     image = {**source.repository_and_tag("kueue"), "pullPolicy": "IfNotPresent"}
+    mappings = [{"name": name, "deviceClassNames": [one]} for one, name in (device_classes or {}).items()]
+    of_devices = {"resources": {"deviceClassMappings": mappings}} if mappings else {}
+    configuration = {**_configuration(trainer, ray, fair_sharing), **of_devices}
     values = {
         "controllerManager": {
             # The default since Kueue 0.14; explicit here because the manifests rely on it.
@@ -277,9 +328,7 @@ def kueue(
             ],
         },
         # Every JSON document is a YAML document.
-        "managerConfig": {
-            "controllerManagerConfigYaml": json.dumps(_configuration(trainer, ray, fair_sharing), indent=2)
-        },
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(configuration, indent=2)},
     }
     return source.release("kueue", "kueue-system", values)
 

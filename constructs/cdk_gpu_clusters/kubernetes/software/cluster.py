@@ -6,11 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.compute_domain import (
+    CHANNEL_CLASS,
+    CHANNEL_RESOURCE,
+    check_domains_version,
+    in_ultraservers,
+)
+from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_CLASS, EFA_RESOURCE
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.charts import (
     EfaSoftware,
     dcgm_exporter,
     device_plugin,
+    dra_driver,
     efa_pools,
     efa_software,
     jobset,
@@ -32,6 +40,7 @@ def cluster_software(
     argo_workflows: bool = False,
     ray: bool = False,
     fair_sharing: bool = False,
+    compute_domains: bool = False,
     service_monitor: bool = False,
     mirror: ImageMirror | None = None,
     region: str | None = None,
@@ -41,11 +50,14 @@ def cluster_software(
     Args:
         pools: Groups of nodes of the cluster. Without GPUs or EFA in any of them their software is left out.
         kubernetes_version: Version of the cluster.
-        efa: How pods get EFA interfaces. The manifests of this library ask for the resource of the device plugin.
+        efa: How pods get EFA interfaces. `torchrun_job` and `nccl_test` have the same choice; other manifests of this
+            library ask for the resource of the device plugin.
         trainer: Whether to install Kubeflow Trainer.
         argo_workflows: Whether to install Argo Workflows.
         ray: Whether to install KubeRay's operator, and to queue its kinds.
         fair_sharing: Whether teams share by weight what is idle: `kubernetes.queues.queues(..., teams=...)`.
+        compute_domains: Whether to install NVIDIA's DRA driver for the ComputeDomains of UltraServers. The device
+            plugin still advertises the GPUs. Without UltraServers in the pools the driver is left out.
         service_monitor: Whether the DCGM exporter gets a ServiceMonitor, a kind of the Prometheus Operator.
         mirror: Registries of a closed network, which hold copies of every chart and image.
         region: Region whose EKS registry serves AWS's images; the one that AWS's charts name if left out.
@@ -54,7 +66,7 @@ def cluster_software(
         The releases, in the order in which they are installed.
 
     Raises:
-        ConfigError: GPU-K8S-020 to -022.
+        ConfigError: GPU-K8S-020 to -022, GPU-IMEX-003.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -62,10 +74,20 @@ def cluster_software(
         >>> [release.name for release in cluster_software(pools)]
         ['nvidia-device-plugin', 'aws-efa-k8s-device-plugin', 'dcgm-exporter', 'jobset', 'lws', 'kueue']
     """
-    raise_for(check_software(pools, kubernetes_version=kubernetes_version, efa=efa, mirror=mirror))
+    raise_for(
+        check_software(
+            pools, kubernetes_version=kubernetes_version, efa=efa, compute_domains=compute_domains, mirror=mirror
+        )
+    )
     source = SoftwareSource(mirror=mirror, region=region)
+    driver = dra_driver(pools, source) if compute_domains else None
+    classes = {} if driver is None else {CHANNEL_CLASS: CHANNEL_RESOURCE}
+    if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools):
+        # A claim counts against the quota that the device plugin's resource has.
+        classes[EFA_CLASS] = EFA_RESOURCE
     releases = [
         device_plugin(pools, source),
+        driver,
         efa_software(pools, source, kind=efa),
         dcgm_exporter(pools, source, service_monitor=service_monitor),
         jobset(source),
@@ -74,7 +96,7 @@ def cluster_software(
         argo(source) if argo_workflows else None,
         kuberay(source) if ray else None,
         # Last: while its webhook is not served, no Job can be made in most namespaces.
-        kueue(source, trainer=trainer, ray=ray, fair_sharing=fair_sharing),
+        kueue(source, trainer=trainer, ray=ray, fair_sharing=fair_sharing, device_classes=classes),
     ]
     return tuple(release for release in releases if release is not None)
 
@@ -104,12 +126,13 @@ def check_software(
     *,
     kubernetes_version: str,
     efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
+    compute_domains: bool = False,
     mirror: ImageMirror | None = None,
 ) -> Iterator[Finding]:
     """Find what cannot work.
 
     Returns:
-        Findings GPU-K8S-020 to -022.
+        Findings GPU-K8S-020 to -022, GPU-IMEX-003.
     """
     if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools) and _minor(kubernetes_version) < _DRA_SINCE:
         yield DRA_VERSION.finding(
@@ -119,6 +142,8 @@ def check_software(
             fix="take the EFA device plugin, or a later Kubernetes version",
             path="efa",
         )
+    if compute_domains and any(in_ultraservers(pool) for pool in pools):
+        yield from check_domains_version(kubernetes_version)
     if mirror is not None:
         yield from _check_mirror(mirror)
 

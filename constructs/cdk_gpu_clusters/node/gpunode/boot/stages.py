@@ -36,6 +36,7 @@ _CUDA_SECONDS = 120
 # The fabric manager takes 30 s to give up (its "GFM Wait Timeout"), and is restarted once after that.
 _FABRIC_SECONDS = 300
 _JOIN_SECONDS, _RESTART_SECONDS = 60, 60
+_IMEX = "nvidia-imex.service"
 
 
 def stages_of(node: Node) -> list[Stage]:
@@ -47,6 +48,8 @@ def stages_of(node: Node) -> list[Stage]:
         stages.append(Stage("driver", probe_gpus if kind == "gpu" else probe_neuron))
     if kind == "gpu" and settings.number("nvlink"):
         stages.append(Stage("fabric-manager", probe_fabric, deadline_seconds=_FABRIC_SECONDS))
+    if settings.number("imex_off"):
+        stages.append(Stage("imex", probe_imex))
     if settings.number("mig_count"):
         stages.append(Stage("mig", probe_mig))
     if kind == "gpu":
@@ -111,6 +114,17 @@ def probe_mig(node: Node) -> Verdict:
         return Verdict.waiting("nvidia-smi -L lists no GPU", "journalctl -u gpu-mig")
     words = f"{seen} of {wanted} MIG devices"
     return Verdict.ok(words) if seen == wanted else Verdict.failed(words, "journalctl -u gpu-mig")
+
+
+def probe_imex(_: Node) -> Verdict:
+    """Whether the image's IMEX service is off, and stays so: NVIDIA's DRA driver starts daemons of its own.
+
+    systemd also masks a service that the image does not have.
+    """
+    masked = run("systemctl", "mask", "--now", _IMEX, timeout_seconds=_RESTART_SECONDS)
+    if not masked.ok:
+        return Verdict.waiting(f"systemctl mask {_IMEX}: {masked.words}", f"journalctl -u {_IMEX}")
+    return Verdict.ok(f"{_IMEX} is masked")
 
 
 def probe_cuda(_: Node) -> Verdict:
