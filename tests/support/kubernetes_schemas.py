@@ -73,10 +73,26 @@ def _faults(item: Mapping[str, Any], version: str) -> Iterator[str]:
         yield f"{error.json_path.removeprefix('$').removeprefix('.') or 'object'}: {message}"
     if validator.is_valid(item):  # a rule may read any required field
         schema: Any = validator.schema
-        yield from _broken_rules(schema.get("definitions", {}).get("object", {}), item, "")
+        root = schema.get("definitions", {}).get("object", {})
+        yield from _broken_rules(root, _defaulted(root, item), "")
     metadata = item.get("metadata") or {}
     if not (metadata.get("name") or metadata.get("generateName")):
         yield "metadata: neither name nor generateName"
+
+
+def _defaulted(schema: Schema, value: Any) -> Any:
+    """A value as the API server has it when it evaluates rules: with the defaults of the schema, where it keeps some."""
+    if isinstance(value, Mapping):
+        fields, others = schema.get("properties", {}), schema.get("additionalProperties")
+        whole = {name: one["default"] for name, one in fields.items() if "default" in one and name not in value}
+        inner = {**whole, **value}
+        return {
+            name: _defaulted(found, item) if isinstance(found := fields.get(name, others), dict) else item
+            for name, item in inner.items()
+        }
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        return [_defaulted(schema["items"], item) for item in value]
+    return value
 
 
 def _broken_rules(schema: Schema, value: Any, path: str) -> Iterator[str]:
