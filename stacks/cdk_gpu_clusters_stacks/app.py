@@ -66,14 +66,18 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
 
 def _join_eks(site: Site, on_built: Callable[[], object]) -> None:
     """The cluster of Amazon EKS, its node groups and its software."""
-    from cdk_gpu_clusters_stacks.eks import SoftwareStack, eks_cluster  # takes long to load
+    from cdk_gpu_clusters_stacks.eks import ServingStack, SoftwareStack, eks_cluster  # takes long to load
     from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
 
     cluster = eks_cluster(site.app, site.spec, site.place, site.env)
     on_built()
-    _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster), on_built, kubernetes=cluster)
+    monitoring = _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster), on_built, kubernetes=cluster)
+    serving = None
+    if site.spec.eks.has_serving_roles:
+        serving = ServingStack(site, cluster, monitoring if site.spec.eks.software.keda else None)
+        on_built()
     if site.spec.eks.software.apply:
-        SoftwareStack(site, cluster)
+        SoftwareStack(site, cluster, serving)
         on_built()
 
 
@@ -121,8 +125,12 @@ def _make_fleets(
     *,
     slurm: SlurmStack | ExistingSlurm | None = None,
     kubernetes: EksStack | ExistingEks | None = None,
-) -> None:
-    """Make the fleets, each after its fabric, its reservation and its ways to the stores, and what monitors them."""
+) -> cdk.Stack | None:
+    """Make the fleets, each after its fabric, its reservation and its ways to the stores, and what monitors them.
+
+    Returns:
+        The stack that monitors them, if there is one.
+    """
     fabrics, stacks = Fabrics(site), list[NodesStack]()
     for fleet in planned_fleets(site.spec):
         made = make(fleet, fabric=fabrics.of(fleet), capacity=_capacity(site, fleet))
@@ -132,8 +140,10 @@ def _make_fleets(
     if site.spec.monitoring.has_stack:
         from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
 
-        MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
+        monitoring = MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
         on_built()
+        return monitoring
+    return None
 
 
 def _on_ec2(

@@ -80,6 +80,11 @@ def monitoring_stack(cluster: str) -> str:
     return f"{cluster}-monitoring"
 
 
+def serving_stack(cluster: str) -> str:
+    """Name of the stack with the roles of what serves models in the cluster of Amazon EKS."""
+    return f"{cluster}-serving"
+
+
 def software_stack(cluster: str) -> str:
     """Name of the stack that installs software in the cluster of Amazon EKS."""
     return f"{cluster}-software"
@@ -95,4 +100,6 @@ def is_stack_of(cluster: str, name: str) -> bool:
     return name.startswith(f"{cluster}-") and _NAME.fullmatch(name[len(cluster) + 1 :]) is not None
 
 
-_NAME = re.compile("network|eks|slurm|login|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+")
+_NAME = re.compile(
+    "network|eks|slurm|login|serving|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+"
+)

@@ -26,6 +26,7 @@ from cdk_gpu_clusters_stacks.stack_names import (
     monitoring_stack,
     network_stack,
     queue_stack,
+    serving_stack,
     slurm_stack,
     software_stack,
     training_stack,
@@ -143,17 +144,33 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
         yield from _of_fleet(spec, view, network, joined)
     if ORCHESTRATORS[spec.orchestrator].joins_slurm:
         yield from _of_slurm(spec, network, joined)
-    if ORCHESTRATORS[spec.orchestrator].joins_eks and spec.eks.software.apply:
-        stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
-        yield StackPlan(
-            name=software_stack(spec.name),
-            kind="software",
-            of="",
-            outlives=False,
-            depends_on=(*network, *joined, *stores),
-        )
-    if spec.monitoring.has_stack:
-        yield _of_monitoring(spec, views, network, joined)
+    monitoring = [_of_monitoring(spec, views, network, joined)] if spec.monitoring.has_stack else []
+    if ORCHESTRATORS[spec.orchestrator].joins_eks:
+        yield from _of_kubernetes(spec, (*network, *joined), monitoring)
+    else:
+        yield from monitoring
+
+
+def _of_kubernetes(spec: ClusterSpec, before: tuple[str, ...], monitoring: Sequence[StackPlan]) -> Iterator[StackPlan]:
+    """What is installed in the cluster of Amazon EKS, and the roles of what serves models in it."""
+    serves, installs = spec.eks.has_serving_roles, spec.eks.software.apply
+    if installs and not serves:
+        yield _of_software(spec, before)
+    yield from monitoring
+    if serves:
+        # KEDA's role is for the workspace of the metrics.
+        metrics = tuple(one.name for one in monitoring) if spec.eks.software.keda else ()
+        name, depends = serving_stack(spec.name), (*before, *metrics)
+        yield StackPlan(name=name, kind="serving", of="", outlives=False, depends_on=depends)
+        if installs:
+            yield _of_software(spec, (*depends, name))
+
+
+def _of_software(spec: ClusterSpec, before: tuple[str, ...]) -> StackPlan:
+    """What is installed in the cluster of Amazon EKS."""
+    stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
+    name = software_stack(spec.name)
+    return StackPlan(name=name, kind="software", of="", outlives=False, depends_on=(*before, *stores))
 
 
 def _of_fleet(

@@ -51,6 +51,10 @@ class Resource(Enum):
     SYSTEM_NODES = auto()
     SYSTEM_TEMPLATE = auto()
     SOFTWARE = auto()
+    #: Roles of what serves models in the cluster: of load balancers, of names, and of their number.
+    BALANCER_ROLE = auto()
+    NAMES_ROLE = auto()
+    SCALER_ROLE = auto()
 
     #: The cluster of AWS PCS, and what is in it beside the fleets.
     SLURM_CLUSTER = auto()

@@ -71,10 +71,10 @@ def define_eks(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stac
     scaled = full.add_gpu_node_group("Scaled", instance_type="g6e.xlarge", min_node_count=0, max_node_count=4)
     ClusterAutoscaler(stack, "Autoscaler", cluster=full, groups=[scaled])
     LoadBalancerController(stack, "LoadBalancers", cluster=full)
-    zone = route53.HostedZone.from_hosted_zone_attributes(
+    hosted = route53.HostedZone.from_hosted_zone_attributes(
         stack, "Zone", hosted_zone_id="Z0123456789ABCDEFGHIJ", zone_name="models.internal"
     )
-    ExternalDns(stack, "Names", cluster=full, zone=zone)
+    ExternalDns(stack, "Names", cluster=full, zone=hosted)
     arn = "arn:aws:aps:us-east-1:111122223333:workspace/ws-0123abcd"
     workspace = MetricsWorkspace.from_metrics_workspace_attributes(stack, "Workspace", workspace_arn=arn)
     Keda(stack, "Keda", cluster=full, workspace=workspace)

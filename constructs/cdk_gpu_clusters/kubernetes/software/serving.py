@@ -39,7 +39,7 @@ def load_balancer_controller_chart(
     """The chart of the AWS Load Balancer Controller, which makes an Application Load Balancer of each gateway.
 
     Its service webhook stays off: it would stop every new Service of the cluster while the controller is away
-    (failurePolicy Fail). It makes no class of Ingress.
+    (failurePolicy Fail). It makes no class of Ingress, and does without AWS WAF and AWS Shield.
 
     Args:
         cluster_name: Name of the cluster; may be a CDK token.
@@ -61,6 +61,10 @@ def load_balancer_controller_chart(
         "image": SoftwareSource(mirror=mirror).repository_and_tag("aws-load-balancer-controller"),
         "serviceAccount": {"name": LOAD_BALANCER_ACCOUNT},
         "defaultTargetType": "ip",
+        # Its role has no permissions for them (rules.load_balancer_rights).
+        "enableShield": False,
+        "enableWaf": False,
+        "enableWafv2": False,
         "enableServiceMutatorWebhook": False,
         "createIngressClassResource": False,
         "ingressClassParams": {"create": False},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 _RIGHTS = AcceptedFinding(
     cause="`LoadBalancerController`: policy of its pods",
-    reason="The policy that the project publishes. It makes load balancers, target groups and security groups, whose "
-    "names are unknown before; conditions limit most changes to those with the tag of the controller.",
+    reason="It makes load balancers, target groups and security groups, whose names are unknown before; conditions "
+    "limit most changes to those with the tag of the controller. Descriptions have no resource level.",
     aws_solutions=("IAM5",),
 )
 _ZONES = AcceptedFinding(
@@ -45,8 +46,9 @@ _ZONES = AcceptedFinding(
 class LoadBalancerController(ClusterConstruct):
     """What the AWS Load Balancer Controller needs, to make an Application Load Balancer of each gateway; its charts.
 
-    Makes a role that its pods take by EKS Pod Identity, with the policy that the project publishes. `install` installs
-    the CRDs of the Gateway API and the controller, in this order: it looks for them as it starts.
+    Makes a role that its pods take by EKS Pod Identity. It is allowed what the project's own policy allows, but for AWS
+    WAF, AWS Shield and Amazon Cognito, and for the account and the Region of the cluster only. `install` installs the
+    CRDs of the Gateway API and the controller, in this order: it looks for them as it starts.
 
     The load balancers belong to the objects in the cluster, not to the stack: delete gateways before the controller
     goes, or their load balancers stay.
@@ -92,16 +94,14 @@ class LoadBalancerController(ClusterConstruct):
         self.role: iam.Role = define_pod_role(
             self, cluster, namespace=LOAD_BALANCER_NAMESPACE, service_account=LOAD_BALANCER_ACCOUNT
         )
-        statements = load_balancer_statements(partition=partition_of(stack_of(self)))
-        document = iam.PolicyDocument.from_json({"Version": "2012-10-17", "Statement": statements})
-        policy = iam.ManagedPolicy(self, "Policy", document=document, roles=[self.role])
-        named = [one["Resource"] for one in statements]
-        wide = {one for some in named for one in ([some] if isinstance(some, str) else some)}
-        _RIGHTS.at(policy, *(named_resource(policy, one) for one in sorted(wide)))
+        stack = stack_of(self)
+        self._allow(
+            load_balancer_statements(partition=partition_of(stack), region=region_of(stack), account=stack.account)
+        )
         controller = load_balancer_controller_chart(
             cluster_name=cluster.cluster_name,
             vpc_id=cluster.vpc.vpc_id,
-            region=region_of(stack_of(self)),
+            region=region_of(stack),
             mirror=mirror,
         )
         self.releases: tuple[ChartRelease, ...] = (
@@ -122,6 +122,17 @@ class LoadBalancerController(ClusterConstruct):
         for release in crds:
             software.install(release)
         return software.install(controller, after=[self])
+
+    def _allow(self, statements: Sequence[dict[str, Any]]) -> None:
+        # A managed policy has at most 6,144 characters (IAM user guide, "IAM and AWS STS quotas").
+        changes = [one for one in statements if one["Action"][-1].startswith("elasticloadbalancing:")]
+        parts = {"Balancers": changes, "Others": [one for one in statements if one not in changes]}
+        for name, part in parts.items():
+            document = iam.PolicyDocument.from_json({"Version": "2012-10-17", "Statement": part})
+            policy = iam.ManagedPolicy(self, name, document=document, roles=[self.role])
+            named = [one["Resource"] for one in part]
+            wide = {one for some in named for one in ([some] if isinstance(some, str) else some)}
+            _RIGHTS.at(policy, *(named_resource(policy, one) for one in sorted(wide)))
 
 
 class ExternalDns(ClusterConstruct):
