@@ -34,6 +34,7 @@ NAVIGATION: Sections = {
         "docs/eks.md",
         "docs/eks-software.md",
         "docs/eks-scaling.md",
+        "docs/eks-serving.md",
         "docs/eks-workloads.md",
         "docs/eks-teams.md",
         "docs/eks-ultraservers.md",

@@ -58,6 +58,7 @@ AREAS = {
     "PRE": "Preflight: what an account needs",
     "RGN": "Regions",
     "SCR": "Scrapers of metrics",
+    "SRV": "Serving on Kubernetes",
     "SLK": "Slurm on Kubernetes",
     "SPEC": "Cluster file",
     "TEAM": "Teams on Kubernetes",

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
     from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthentication, GrafanaWorkspace
+    from cdk_gpu_clusters.observability.keda import Keda
     from cdk_gpu_clusters.observability.panels import (
         DashboardFileSystem,
         DashboardFleet,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
+    from cdk_gpu_clusters.orchestration.eks.gateways import ExternalDns, LoadBalancerController
     from cdk_gpu_clusters.orchestration.eks.karpenter import IKarpenter, Karpenter
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
     from cdk_gpu_clusters.orchestration.eks.node_pool import EksGpuNodePool
@@ -155,6 +157,7 @@ else:
         "EndpointAccess": "network.endpoint_access",
         "ExecutionPolicy": "node.lifecycle_scripts",
         "Exporter": "observability.targets",
+        "ExternalDns": "orchestration.eks.gateways",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.alarms",
@@ -184,9 +187,11 @@ else:
         "InterfacePolicy": "rules.interfaces",
         "IKarpenter": "orchestration.eks.karpenter",
         "Karpenter": "orchestration.eks.karpenter",
+        "Keda": "observability.keda",
         "KubernetesSoftware": "orchestration.eks.software",
         "LifecycleScript": "node.lifecycle_scripts",
         "LifecycleStage": "node.lifecycle_scripts",
+        "LoadBalancerController": "orchestration.eks.gateways",
         "LustreDeploymentType": "catalogue.lustre",
         "LustreSizing": "rules.lustre",
         "LustreStorageType": "catalogue.lustre",
@@ -310,6 +315,7 @@ __all__ = [
     "EndpointAccess",
     "ExecutionPolicy",
     "Exporter",
+    "ExternalDns",
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
@@ -339,9 +345,11 @@ __all__ = [
     "InstanceMatchCriteria",
     "InterfacePolicy",
     "Karpenter",
+    "Keda",
     "KubernetesSoftware",
     "LifecycleScript",
     "LifecycleStage",
+    "LoadBalancerController",
     "LustreDeploymentType",
     "LustreSizing",
     "LustreStorageType",

@@ -66,7 +66,12 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
 
 def _join_eks(site: Site, on_built: Callable[[], object]) -> None:
     """The cluster of Amazon EKS, its node groups and its software."""
-    from cdk_gpu_clusters_stacks.eks import KarpenterStack, SoftwareStack, eks_cluster  # takes long to load
+    from cdk_gpu_clusters_stacks.eks import (  # takes long to load
+        KarpenterStack,
+        ServingStack,
+        SoftwareStack,
+        eks_cluster,
+    )
     from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack, NodePoolStack
 
     cluster = eks_cluster(site.app, site.spec, site.place, site.env)
@@ -82,9 +87,13 @@ def _join_eks(site: Site, on_built: Callable[[], object]) -> None:
             autoscaled.append(made)
         return made
 
-    _make_fleets(site, make, on_built, kubernetes=cluster)
+    monitoring = _make_fleets(site, make, on_built, kubernetes=cluster)
+    serving = None
+    if site.spec.eks.has_serving_roles:
+        serving = ServingStack(site, cluster, monitoring if site.spec.eks.software.keda else None)
+        on_built()
     if site.spec.eks.software.apply:
-        SoftwareStack(site, cluster, autoscaled=autoscaled)
+        SoftwareStack(site, cluster, serving, autoscaled=autoscaled)
         on_built()
 
 
@@ -132,8 +141,12 @@ def _make_fleets(
     *,
     slurm: SlurmStack | ExistingSlurm | None = None,
     kubernetes: EksStack | ExistingEks | None = None,
-) -> None:
-    """Make the fleets, each after its fabric, its reservation and its ways to the stores, and what monitors them."""
+) -> cdk.Stack | None:
+    """Make the fleets, each after its fabric, its reservation and its ways to the stores, and what monitors them.
+
+    Returns:
+        The stack that monitors them, if there is one.
+    """
     fabrics, stacks = Fabrics(site), list[NodesStack]()
     for fleet in planned_fleets(site.spec):
         made = make(fleet, fabric=fabrics.of(fleet), capacity=_capacity(site, fleet))
@@ -143,8 +156,10 @@ def _make_fleets(
     if site.spec.monitoring.has_stack:
         from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
 
-        MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
+        monitoring = MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
         on_built()
+        return monitoring
+    return None
 
 
 def _on_ec2(

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_route53 as route53
 from constructs import Construct
 
 from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, SharedVolume
+from cdk_gpu_clusters.observability.keda import Keda
+from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
+from cdk_gpu_clusters.orchestration.eks.gateways import ExternalDns, LoadBalancerController
 from cdk_gpu_clusters.orchestration.eks.karpenter import IKarpenter, Karpenter
 from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
 from cdk_gpu_clusters_stacks.data import ExistingHomes, ExistingLustre, HomeStack, LustreStack, Store, weights_bucket
 from cdk_gpu_clusters_stacks.fleets import Site
-from cdk_gpu_clusters_stacks.manifests.cluster import mirror_of, node_pools, releases
+from cdk_gpu_clusters_stacks.manifests.cluster import ServingNames, mirror_of, node_pools, releases, serving_names
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef
 from cdk_gpu_clusters_stacks.references import publish, read
@@ -28,7 +32,7 @@ from cdk_gpu_clusters_stacks.spec.data import LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
-from cdk_gpu_clusters_stacks.stack_names import eks_stack, karpenter_stack, software_stack
+from cdk_gpu_clusters_stacks.stack_names import eks_stack, karpenter_stack, serving_stack, software_stack
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
@@ -186,21 +190,74 @@ class KarpenterStack(cdk.Stack):
         return karpenter, KubernetesSoftware(reader, "Software", cluster=cluster, service_token=token)
 
 
-#: kubectl does not prune it: one that stayed would go on to change the number of servers.
-_SCALER = "HorizontalPodAutoscaler"
+#: kubectl does not prune them: one that stayed would go on to change the number of servers.
+_SCALERS = frozenset({"HorizontalPodAutoscaler", "TriggerAuthentication", "ScaledObject"})
+
+
+class ServingStack(cdk.Stack):
+    """Roles of the pods that serve models, which are there before these pods, whoever installs them."""
+
+    def __init__(self, site: Site, cluster: EksStack | ExistingEks, monitoring: cdk.Stack | None) -> None:
+        """Define the stack.
+
+        Args:
+            site: What the stacks of the cluster have in common.
+            cluster: The cluster.
+            monitoring: Stack with the workspace of the metrics; None without KEDA.
+        """
+        spec = site.spec.eks
+        name = serving_stack(site.spec.name)
+        super().__init__(site.app, name, env=site.env, description="Roles of model servers of a GPU cluster")
+        self._spec, self._site, self._cluster, self._monitoring = site.spec, site, cluster, monitoring
+        here = cluster.import_into(self, site.place.vpc(self))
+        if spec.gateway is not None:
+            LoadBalancerController(self, "LoadBalancers", cluster=here)
+            if spec.gateway.hosted_zone is not None:
+                zone = spec.gateway.hosted_zone
+                ExternalDns(
+                    self,
+                    "Names",
+                    cluster=here,
+                    zone=route53.HostedZone.from_hosted_zone_attributes(
+                        self, "Zone", hosted_zone_id=zone.zone_id, zone_name=zone.zone_name
+                    ),
+                )
+        if spec.software.keda and monitoring is not None:
+            arn = read(self, monitoring, "WorkspaceArn")
+            workspace = MetricsWorkspace.from_metrics_workspace_attributes(self, "Workspace", workspace_arn=arn)
+            Keda(self, "Keda", cluster=here, workspace=workspace)
+
+    def names(self, reader: cdk.Stack) -> ServingNames:
+        """What charts and objects name, for the stack that installs them after this one."""
+        reader.add_stack_dependency(self)
+        known = serving_names(self._spec)
+        arn = None if self._monitoring is None else read(reader, self._monitoring, "WorkspaceArn")
+        return ServingNames(
+            cluster_name=read(reader, self._cluster, "ClusterName")
+            if isinstance(self._cluster, EksStack)
+            else known.cluster_name,
+            vpc_id=self._site.place.vpc_id(reader),
+            workspace_id=known.workspace_id if arn is None else cdk.Fn.select(1, cdk.Fn.split("/", arn)),
+        )
 
 
 class SoftwareStack(cdk.Stack):
     """Charts, queues, volumes and model servers of a cluster on EKS: it follows the fleets, and none waits for it."""
 
     def __init__(
-        self, site: Site, cluster: EksStack | ExistingEks, *, autoscaled: Sequence[NodeGroupStack] = ()
+        self,
+        site: Site,
+        cluster: EksStack | ExistingEks,
+        serving: ServingStack | None = None,
+        *,
+        autoscaled: Sequence[NodeGroupStack] = (),
     ) -> None:
         """Define the stack.
 
         Args:
             site: What the stacks of the cluster have in common.
             cluster: The cluster.
+            serving: Stack with the roles of what serves models; None if nothing needs one.
             autoscaled: Stacks of the node groups that the Cluster Autoscaler sizes; without one it is not installed.
         """
         spec, place = site.spec, site.place
@@ -208,11 +265,12 @@ class SoftwareStack(cdk.Stack):
         super().__init__(site.app, name, env=site.env, description="Software of a GPU cluster on Kubernetes")
         here = place.import_into(self)
         pools = node_pools(spec, _volumes(self, spec, site.stores))
+        names = None if serving is None else serving.names(self)
         software = KubernetesSoftware(
             self,
             "Software",
             cluster=cluster.import_into(self, here.vpc),
-            releases=releases(spec, pools.values()),
+            releases=releases(spec, pools.values(), names),
             vpc_subnets=ec2.SubnetSelection(subnets=place.service_subnets(self) or here.subnets),
         )
         if autoscaled:
@@ -224,10 +282,10 @@ class SoftwareStack(cdk.Stack):
                 node_group_names=[read(self, one, "NodeGroupName") for one in autoscaled],
                 mirror=mirror_of(spec),
             ).install(software)
-        for path, manifest in applied(spec, pools).items():
+        for path, manifest in applied(spec, pools, names).items():
             name = path.replace("/", "-")
-            scalers = [one for one in manifest.objects if one["kind"] == _SCALER]
-            software.apply(name, [one for one in manifest.objects if one["kind"] != _SCALER])
+            scalers = [one for one in manifest.objects if one["kind"] in _SCALERS]
+            software.apply(name, [one for one in manifest.objects if one["kind"] not in _SCALERS])
             if scalers:
                 software.apply(f"{name}-autoscaler", scalers)
 

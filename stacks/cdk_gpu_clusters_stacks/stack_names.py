@@ -85,6 +85,11 @@ def karpenter_stack(cluster: str) -> str:
     return f"{cluster}-karpenter"
 
 
+def serving_stack(cluster: str) -> str:
+    """Name of the stack with the roles of what serves models in the cluster of Amazon EKS."""
+    return f"{cluster}-serving"
+
+
 def software_stack(cluster: str) -> str:
     """Name of the stack that installs software in the cluster of Amazon EKS."""
     return f"{cluster}-software"
@@ -101,5 +106,5 @@ def is_stack_of(cluster: str, name: str) -> bool:
 
 
 _NAME = re.compile(
-    "network|eks|karpenter|slurm|login|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+"
+    "network|eks|karpenter|slurm|login|serving|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+"
 )

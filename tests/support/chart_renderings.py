@@ -32,6 +32,15 @@ from cdk_gpu_clusters.kubernetes.software import (
     slurm_software,
 )
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
+from cdk_gpu_clusters.kubernetes.software.serving import (
+    EXTERNAL_DNS_ACCOUNT,
+    KEDA_ACCOUNT,
+    LOAD_BALANCER_ACCOUNT,
+    external_dns_chart,
+    gateway_api_chart,
+    keda_chart,
+    load_balancer_controller_chart,
+)
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases, volumes
@@ -62,6 +71,8 @@ _VARIABLES = {
     *("CLUSTER_NAME", "FEATURE_GATES", "INTERRUPTION_QUEUE", "ISOLATED_VPC", "VM_MEMORY_OVERHEAD_PERCENT"),
     *("DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"),
 }
+# Service accounts that roles are associated with.
+_ACCOUNTS = {LOAD_BALANCER_ACCOUNT, EXTERNAL_DNS_ACCOUNT, KEDA_ACCOUNT}
 # Fields of Slinky's kinds that this library writes, and the chart passes on.
 _SLURM, _OF_SLURM = "slinky.slurm.net/v1beta1", ("extraConf", "partition", "service", "storageConfig")
 
@@ -107,6 +118,17 @@ def slurm_pools() -> list[NodePool]:
     return [pool for pool in pools() if pool.name in {"trainers", "slices", "notebooks", "preprocessing"}]
 
 
+def serving(mirror: ImageMirror | None) -> tuple[ChartRelease, ...]:
+    """What serves models to clients."""
+    of_cluster = {"cluster_name": "research", "region": "us-east-1"}
+    return (
+        gateway_api_chart(mirror=mirror),
+        load_balancer_controller_chart(**of_cluster, vpc_id="vpc-0123456789abcdef0", mirror=mirror),
+        external_dns_chart(**of_cluster, zone_id="Z0123456789ABCDEFGHIJ", zone_name="example.org", mirror=mirror),
+        keda_chart(mirror=mirror),
+    )
+
+
 @cache
 def example_of_slurm() -> tuple[tuple[ChartRelease, ...], tuple[NodePool, ...]]:
     """The releases of Slurm of the example of a cluster file, and its groups of nodes."""
@@ -150,6 +172,8 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
         "Slurm": slurm_software(slurm_pools(), SLURM),
         "closed network, Slurm": slurm_software(slurm_pools(), SLURM, mirror=MIRROR),
         "Slurm of a cluster file": example_of_slurm()[0],
+        "serving": serving(None),
+        "closed network, serving": serving(MIRROR),
         "Ray": cluster_software(pools(), ray=True),
         "closed network, Ray": cluster_software(pools(), ray=True, mirror=MIRROR),
         "UltraServers": _of_domains(cluster_software(racks(), compute_domains=True)),
@@ -279,6 +303,7 @@ def _workload(item: Object) -> Object:
         "images": sorted(word for word in words if registries(word)),
         "variables": variables,
         **{key: pod[key] for key in ("nodeSelector", "affinity", "tolerations") if pod.get(key)},
+        **({"account": account} if (account := pod.get("serviceAccountName")) in _ACCOUNTS else {}),
     }
     resources = {one["name"]: one["resources"] for one in pod["containers"] if one.get("resources")}
     passed_on = ("replicas", *(_OF_SLURM if item.get("apiVersion") == _SLURM else ()))

@@ -94,9 +94,12 @@ def _with_defaults(schema: Schema, value: Any, known: Schema) -> Any:
         return [_with_defaults(schema["items"], item, known) for item in value]
     if not isinstance(value, Mapping):
         return value
-    fields = schema.get("properties", {})
+    fields, others = schema.get("properties", {}), schema.get("additionalProperties")
     filled = {**{name: field["default"] for name, field in fields.items() if "default" in field}, **value}
-    return {name: _with_defaults(fields.get(name, {}), item, known) for name, item in filled.items()}
+    return {
+        name: _with_defaults(found, item, known) if isinstance(found := fields.get(name, others), dict) else item
+        for name, item in filled.items()
+    }
 
 
 def _broken_rules(schema: Schema, value: Any, path: str, known: Schema) -> Iterator[str]:

@@ -31,6 +31,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     kubernetes_object,
     metadata,
 )
+from cdk_gpu_clusters.kubernetes.queue_scaling import QueueScaling, check_targets, scaled_model
 from cdk_gpu_clusters.kubernetes.volumes import s3_volume
 from cdk_gpu_clusters.rules.inference import ROOM_TO_SCALE, check_counts
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, check_slots
@@ -70,7 +71,7 @@ def model_deployment(
     devices_per_server: int = 1,
     profile: str | None = None,
     servers: int | None = None,
-    scaling: ServerScaling | None = None,
+    scaling: ServerScaling | QueueScaling | None = None,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> list[KubernetesObject]:
     """A Deployment of model servers with its Service, its disruption budget and, where asked for, its autoscaler.
@@ -86,15 +87,16 @@ def model_deployment(
         devices_per_server: GPUs or Neuron devices of each; they divide those of a node. 1 with MIG.
         profile: MIG profile of its slices; the only one of the layout if left out.
         servers: How many; as many as the group has places for if left out. With `scaling`, leave it out.
-        scaling: Between how many, and by what, their number changes; it stays as it is if left out.
+        scaling: Between how many, and by what, their number changes; it stays as it is if left out. `QueueScaling` is
+            for vLLM, in a cluster with `Keda`.
         namespace: Namespace.
 
     Returns:
         Where weights come from S3 their volume and claim; Deployment, Service, PodDisruptionBudget; with `scaling` the
-        HorizontalPodAutoscaler.
+        HorizontalPodAutoscaler, or the TriggerAuthentication and the ScaledObject of KEDA.
 
     Raises:
-        ConfigError: GPU-K8S-001, -008 to -010, -019 and those of a server (GPU-INF), all at once.
+        ConfigError: GPU-K8S-001, -008 to -010, -019, GPU-SRV-010 and those of a server (GPU-INF), all at once.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -115,6 +117,7 @@ def model_deployment(
             *_check_gpus(pool, server, devices_per_server),
             *([] if places is None else _check_count(pool, servers, places.count)),
             *([] if places is None or scaling is None else check_scaling(scaling, places.count, servers)),
+            *(check_targets(scaling) if isinstance(scaling, QueueScaling) else []),
         ]
     )
     if places is None:
@@ -132,8 +135,16 @@ def model_deployment(
             "metadata": metadata(name, namespace=namespace),
             "spec": {"maxUnavailable": f"{max(_AT_ONCE, pool.drained_percent)}%", "selector": _selector(name)},
         },
-        *([] if scaling is None else [model_autoscaler(name, scaling, places.count, namespace=namespace)]),
+        *_scaler(name, server, scaling, places.count, namespace),
     ]
+
+
+def _scaler(
+    name: str, server: ServerPod, scaling: ServerScaling | QueueScaling | None, places: int, namespace: str
+) -> list[KubernetesObject]:
+    if isinstance(scaling, QueueScaling):
+        return scaled_model(name, scaling, places, start_seconds=server.start_seconds, namespace=namespace)
+    return [] if scaling is None else [model_autoscaler(name, scaling, places, namespace=namespace)]
 
 
 def _check_gpus(pool: NodePool, server: ServerPod, devices_per_server: int) -> list[Finding]:
@@ -358,7 +369,7 @@ def prometheus_adapter_rule() -> dict[str, Any]:
 
 
 @check
-def check_scaling(scaling: ServerScaling, places: int, servers: int | None = None) -> Iterator[Finding]:
+def check_scaling(scaling: ServerScaling | QueueScaling, places: int, servers: int | None = None) -> Iterator[Finding]:
     """Find bounds between which no number lies, or for which a group has no places.
 
     Args:
@@ -367,7 +378,8 @@ def check_scaling(scaling: ServerScaling, places: int, servers: int | None = Non
         servers: A number of servers that is asked for beside them.
     """
     most = scaling.most(places)
-    yield from check_counts(min_servers=scaling.min_servers, target_per_server=scaling.target_per_server)
+    targets = {} if isinstance(scaling, QueueScaling) else {"target_per_server": scaling.target_per_server}
+    yield from check_counts(min_servers=scaling.min_servers, **targets)
     if most > places or scaling.min_servers >= most:
         yield ROOM_TO_SCALE.finding(
             cause="the number of servers has no room to change, or the group no places for it",

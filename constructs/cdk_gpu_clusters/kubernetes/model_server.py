@@ -35,9 +35,6 @@ _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 SERVER_CONTAINER = "server"
 #: As `ModelServer.shared_memory_gib`: for servers of several accelerators.
 _SHARED_MEMORY_GIB = 8
-#: How long a server that has its end before it still gets requests: Services learn of it at the same time as the pod.
-#: This library's choice.
-_GOODBYE_SECONDS = 10
 
 SECRET = define_rule(
     "GPU-K8S-009",
@@ -88,6 +85,9 @@ class ServerPod:
             others, if left out.
         start_seconds: How long a server may take until it first answers.
         drain_seconds: How long running requests get when it ends.
+        stop_delay_seconds: How long a server that has its end before it still takes requests: Services learn of it at
+            the same time as the pod. 10 seconds are this library's choice inside the cluster. Behind a gateway it is
+            30: a load balancer sends requests for some 25 seconds more.
     """
 
     image: str
@@ -104,6 +104,7 @@ class ServerPod:
     shared_memory_gib: int | None = None
     start_seconds: int = 1800
     drain_seconds: int = 300
+    stop_delay_seconds: int = 10
 
 
 def server_container(
@@ -135,7 +136,7 @@ def server_container(
         "readinessProbe": {**probe, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 3},
         # A server that is busy may be slow to answer: it starts again after a minute of silence.
         "livenessProbe": {**probe, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
-        "lifecycle": {"preStop": {"sleep": {"seconds": _GOODBYE_SECONDS}}},
+        "lifecycle": {"preStop": {"sleep": {"seconds": server.stop_delay_seconds}}},
     }
     _, mounts = server_volumes(pool, server, share, "")
     arguments = [*server.command, *vllm_drain_arguments(server.image, server.command, server.drain_seconds)]
@@ -194,7 +195,7 @@ def pod_fields(server: ServerPod) -> dict[str, Any]:
         "automountServiceAccountToken": False,
         # A Service named vllm would set VLLM_PORT to its address, and vLLM would not start (vllm/envs.py).
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": server.drain_seconds + _GOODBYE_SECONDS,
+        "terminationGracePeriodSeconds": server.drain_seconds + server.stop_delay_seconds,
         **({} if login is None else {"imagePullSecrets": [{"name": login}]}),
     }
 
@@ -215,6 +216,7 @@ def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
             shared_memory_gib=server.shared_memory_gib,
             start_seconds=server.start_seconds,
             drain_seconds=server.drain_seconds,
+            stop_delay_seconds=server.stop_delay_seconds,
         ),
         *_check_weights(pool, server),
     ]

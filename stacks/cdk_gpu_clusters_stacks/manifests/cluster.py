@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import document_text
+from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software, slurm_software
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
+from cdk_gpu_clusters.kubernetes.software.serving import (
+    external_dns_chart,
+    gateway_api_chart,
+    keda_chart,
+    load_balancer_controller_chart,
+)
 from cdk_gpu_clusters_stacks.spec.data import (
     NEW_FILE_SYSTEMS,
     ExistingLustreSpec,
@@ -22,8 +29,9 @@ from cdk_gpu_clusters_stacks.spec.data import (
     homes_service,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
-from cdk_gpu_clusters_stacks.stack_names import data_stack
+from cdk_gpu_clusters_stacks.stack_names import data_stack, eks_stack, monitoring_stack, network_stack
 
 #: What stands in a text for a value that only the deployed stack knows: a variable of the shell.
 FILE_SYSTEM_ID, DNS_NAME, MOUNT_NAME = "FILE_SYSTEM_ID", "DNS_NAME", "MOUNT_NAME"
@@ -110,8 +118,89 @@ def mirror_of(spec: ClusterSpec) -> ImageMirror | None:
     return None if registry is None else ImageMirror.in_registry(registry)
 
 
-def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease, ...]:
-    """The charts of a cluster file, in the order in which they are installed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingNames:
+    """What the charts and objects that serve models have to name; of what is made here, a deployment knows it.
+
+    Attributes:
+        cluster_name: Name of the cluster.
+        vpc_id: Its network.
+        workspace_id: Workspace of the metrics.
+    """
+
+    cluster_name: str
+    vpc_id: str
+    workspace_id: str
+
+    def metrics(self, spec: ClusterSpec) -> PrometheusWorkspace:
+        """The workspace, as the autoscaler of model servers takes it."""
+        return PrometheusWorkspace(workspace_id=self.workspace_id, region=spec.region, domain=_suffix(spec.region))
+
+
+#: Variables of the shell that hold them, in a text.
+_CLUSTER_NAME, _VPC_ID, _WORKSPACE = "CLUSTER_NAME", "VPC_ID", "METRICS_WORKSPACE_ID"
+
+
+def serving_names(spec: ClusterSpec) -> ServingNames:
+    """What is known of the names of a cluster file; variables of the shell represent what is not."""
+    existing, network = spec.eks.existing, spec.network
+    return ServingNames(
+        cluster_name=f"${{{_CLUSTER_NAME}}}" if existing is None else existing.cluster_name,
+        vpc_id=network.vpc_id if isinstance(network, ExistingNetwork) else f"${{{_VPC_ID}}}",
+        workspace_id=f"${{{_WORKSPACE}}}",
+    )
+
+
+def _outputs(spec: ClusterSpec) -> dict[str, tuple[str, str, str]]:
+    """Variable -> the stack and the output that have its value, and what the shell takes of it."""
+    stores = {
+        variable(store, name): (stack, output, "")
+        for store, stack in store_stacks(spec).items()
+        for name, output in OUTPUTS.items()
+    }
+    return {
+        **stores,
+        _CLUSTER_NAME: (eks_stack(spec.name), "ClusterName", ""),
+        _VPC_ID: (network_stack(spec.name), "VpcId", ""),
+        # The id is the end of the ARN.
+        _WORKSPACE: (monitoring_stack(spec.name), "WorkspaceArn", "##*/"),
+    }
+
+
+def releases(
+    spec: ClusterSpec, pools: Iterable[NodePool], names: ServingNames | None = None
+) -> tuple[ChartRelease, ...]:
+    """The charts of a cluster file, in the order in which they are installed.
+
+    Args:
+        spec: The cluster.
+        pools: Its groups of nodes.
+        names: What charts have to name; variables of the shell by default.
+    """
+    return (*_software(spec, pools), *_serving(spec, serving_names(spec) if names is None else names))
+
+
+def _serving(spec: ClusterSpec, names: ServingNames) -> Iterable[ChartRelease]:
+    """The charts of what serves models to clients."""
+    gateway, mirror = spec.eks.gateway, mirror_of(spec)
+    if gateway is not None:
+        yield gateway_api_chart(mirror=mirror)
+        yield load_balancer_controller_chart(
+            cluster_name=names.cluster_name, vpc_id=names.vpc_id, region=spec.region, mirror=mirror
+        )
+        if gateway.hosted_zone is not None:
+            yield external_dns_chart(
+                cluster_name=names.cluster_name,
+                zone_id=gateway.hosted_zone.zone_id,
+                zone_name=gateway.hosted_zone.zone_name,
+                region=spec.region,
+                mirror=mirror,
+            )
+    if spec.eks.software.keda:
+        yield keda_chart(mirror=mirror)
+
+
+def _software(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease, ...]:
     software, by_name = spec.eks.software, {pool.name: pool for pool in pools}
     made = cluster_software(
         tuple(by_name.values()),
@@ -177,67 +266,71 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
         f"# Installs what the cluster {spec.name} needs inside Kubernetes. May run again after every change;",
         "# what is no longer in these files stays in the cluster until you delete it.",
         "# Needs helm 3.8 or later, and kubectl with a context of this cluster; for file systems that the cluster file",
-        "# makes, the AWS CLI and envsubst, too.",
+        "# makes, the AWS CLI and envsubst, too."
+        if not spec.eks.has_serving_roles
+        else "# makes, and for names of other stacks, the AWS CLI and envsubst, too.",
         "set -eu",
         'cd "$(dirname "$0")"',
         *([] if spec.eks.existing or spec.eks.public_access_cidrs else _INSIDE),
         "",
     ]
+    known = _outputs(spec)
     values = values_files(charts)
-    known = [variable(store, name) for store in store_stacks(spec) for name in OUTPUTS]
-    installed = [_install(one, *file, known) for one, file in zip(charts, values.items(), strict=True)]
-    # Asked once, before the first line that needs an answer.
-    asked = _lookups(spec, {**values, **objects})
-    early = any(_named(text, known) for text in values.values())
-    lines += [*asked, *installed, ""] if early else [*installed, "", *asked]
-    lines += [_apply(path, text, known) for path, text in objects.items()]
+    of_charts, of_objects = _named(known, values), _named(known, objects)
+    lines += _lookups(spec, of_charts)
+    lines += [
+        _install(index, one, _named(known, [path]))
+        for index, (one, path) in enumerate(zip(charts, values.values(), strict=True), start=1)
+    ]
+    lines += ["", *_lookups(spec, [one for one in of_objects if one not in of_charts])]
+    lines += [_apply(path, text, _named(known, [text])) for path, text in objects.items()]
     return "\n".join(lines) + "\n"
 
 
-def _apply(path: str, text: str, known: Iterable[str]) -> str:
-    if named := _named(text, known):
-        return f"{_filled(path, named)} | kubectl apply -f -"
-    return f"kubectl apply -f {shlex.quote(path)}"
+def _named(known: Iterable[str], texts: Mapping[str, str] | Sequence[str]) -> list[str]:
+    """The variables that some texts name."""
+    every = texts.values() if isinstance(texts, Mapping) else texts
+    return [name for name in known if any(f"${{{name}}}" in text for text in every)]
 
 
-def _named(text: str, known: Iterable[str]) -> list[str]:
-    """The variables that a text has."""
-    return [f"${{{name}}}" for name in known if f"${{{name}}}" in text]
-
-
-def _filled(path: str, named: Iterable[str]) -> str:
-    """The command that prints a file with the values of its variables."""
+def _escaped(names: Iterable[str]) -> str:
     # Only these: what looks like a variable in somebody's command stays.
-    escaped = " ".join(f"\\{one}" for one in named)
-    return f'envsubst "{escaped}" <{shlex.quote(path)}'
+    return " ".join(f"\\${{{name}}}" for name in names)
 
 
-def _install(one: ChartRelease, path: str, text: str, known: Iterable[str]) -> str:
+def _apply(path: str, text: str, known: Sequence[str]) -> str:
+    if not _named(known, [text]):
+        return f"kubectl apply -f {shlex.quote(path)}"
+    return f'envsubst "{_escaped(known)}" <{shlex.quote(path)} | kubectl apply -f -'
+
+
+def _install(index: int, one: ChartRelease, known: Sequence[str]) -> str:
     place = [one.repository] if one.repository.startswith("oci://") else [one.chart, "--repo", one.repository]
     head = ["helm", "upgrade", "--install", one.name, *place, "--version", one.version]
-    named = _named(text, known)
+    path = values_file(index, one)
+    tail = ["--namespace", one.namespace, "--create-namespace", "--values", "-" if known else path]
     # Pods of Slurm run on nodes that may not be there yet.
-    waits = [] if one.chart == _SLURM else ["--wait"]
-    tail = ["--namespace", one.namespace, "--create-namespace", "--values", "-" if named else path, *waits]
+    tail += [] if one.chart == _SLURM else ["--wait"]
     command = shlex.join([*head, *tail])
-    return f"{_filled(path, named)} | {command}" if named else command
+    return f'envsubst "{_escaped(known)}" <{shlex.quote(path)} | {command}' if known else command
 
 
-def _lookups(spec: ClusterSpec, objects: Mapping[str, str]) -> list[str]:
-    """Lines that set the variables which the objects name."""
+def _lookups(spec: ClusterSpec, names: Sequence[str]) -> list[str]:
+    """Lines that set variables by the outputs of stacks."""
+    outputs = _outputs(spec)
     told = [
-        f"{variable(store, name)}=$(aws cloudformation describe-stacks --region {spec.region} --stack-name {stack} "
+        f"{name}=$(aws cloudformation describe-stacks --region {spec.region} --stack-name {stack} "
         f"--query \"Stacks[0].Outputs[?OutputKey=='{output}'].OutputValue\" --output text)"
-        for store, stack in store_stacks(spec).items()
-        for name, output in OUTPUTS.items()
-        if any(f"${{{variable(store, name)}}}" in text for text in objects.values())
+        for name in names
+        for stack, output, _ in [outputs[name]]
     ]
-    names = [line.partition("=")[0] for line in told]
-    return [*told, *_check_lookups(names), ""] if names else []
+    cut = [f"{name}=${{{name}{outputs[name][2]}}}" for name in names if outputs[name][2]]
+    of_stores = all(outputs[name][0] in store_stacks(spec).values() for name in names)
+    return [*told, *_check_lookups(names, "of a file system " if of_stores else ""), *cut, ""] if names else []
 
 
-def _check_lookups(names: Sequence[str]) -> list[str]:
+def _check_lookups(names: Sequence[str], which: str) -> list[str]:
     """Lines that stop where a stack has no such output, for which the AWS CLI prints `None`."""
     values = " ".join(f"${name}" for name in names)
-    told = "echo 'a stack of a file system has no such output: deploy it first' >&2; exit 1"
+    told = f"echo 'a stack {which}has no such output: deploy it first' >&2; exit 1"
     return [f'case " {values} " in *" None "*) {told} ;; esac', f"export {' '.join(names)}"]

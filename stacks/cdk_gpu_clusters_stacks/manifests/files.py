@@ -16,12 +16,14 @@ from cdk_gpu_clusters.fleet.karpenter import (
     karpenter_name,
 )
 from cdk_gpu_clusters.kubernetes.compute_domain import domain_nodes, in_ultraservers
+from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, gateway_objects, model_route
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow, profile_label, profiles_of
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment, server_places
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, yaml_text
+from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace, QueueScaling
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_job
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead
@@ -35,10 +37,12 @@ from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_THROUGHPUT_MIB_PE
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters.rules.vllm import is_vllm
 from cdk_gpu_clusters_stacks.manifests.cluster import (
+    ServingNames,
     install_script,
     mirror_of,
     node_pools,
     releases,
+    serving_names,
     values_files,
     variable,
     volumes,
@@ -56,8 +60,8 @@ from cdk_gpu_clusters_stacks.stack_names import fleet_path, inference_stack, tra
 def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
     """What a cluster file makes inside Kubernetes: text by the path of its file.
 
-    `install.sh` installs the charts below `software/`, then applies the files below `cluster/` and `services/`. What
-    lies below `jobs/` is for people to start. What lies below `karpenter/` the deployment applies.
+    `install.sh` installs the charts below `software/`, then applies the files below `cluster/`, `services/` and
+    `routes/`. What lies below `jobs/` is for people to start. What lies below `karpenter/` the deployment applies.
 
     Args:
         spec: A cluster without errors, with `orchestrator: eks`.
@@ -81,11 +85,16 @@ def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
 # All that a cluster file makes inside Kubernetes, as objects: what is applied, and jobs that people start.
 
 
-def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:
+def applied(spec: ClusterSpec, pools: Mapping[str, NodePool], names: ServingNames | None = None) -> dict[str, Manifest]:
     """What installing the cluster applies after its charts, in order, by a path without its ending.
 
+    Args:
+        spec: The cluster.
+        pools: Its groups of nodes, by name.
+        names: What objects that serve models have to name; variables of the shell by default.
+
     Raises:
-        ConfigError: Faults of queues, volumes and model servers.
+        ConfigError: Faults of queues, volumes, model servers and their gateway.
     """
     # Pods of Slurm take entire nodes, and bring their own volumes.
     free = {name: pool for name, pool in pools.items() if name not in spec.slinky_fleets}
@@ -106,10 +115,47 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
         volumes = {one.name: one for mounts in seen for one in mounts.values()}
         own = [one for volume in volumes.values() for one in shared_volume(volume, namespace=team.name)]
         parts[f"cluster/team-{team.name}"] = Manifest(objects=[*(one for one in made if _is_of(one, team)), *own])
+    gateway = _gateway(spec)
+    serving = Serving(
+        is_routed=gateway is not None,
+        metrics=(names or serving_names(spec)).metrics(spec) if spec.eks.software.keda else None,
+    )
+    routes: dict[str, Manifest] = {}
+    if gateway is not None:
+        parts["cluster/gateway"] = Manifest(objects=gateway_objects(gateway))
     for name, fleet in spec.inference.fleets.items():
-        for each, manifest in model_services(name, fleet, pools[name]).items():
+        for each, manifest in model_services(name, fleet, pools[name], serving).items():
             parts[f"services/{each}"] = manifest
-    return parts
+            if gateway is not None:
+                server = _server(pools[name].name, fleet, serving)
+                routes[f"routes/{each}"] = Manifest(objects=model_route(each, gateway, server))
+    return parts | routes
+
+
+def _gateway(spec: ClusterSpec) -> ModelGateway | None:
+    """The address of the models; None if each has a Service inside the cluster alone."""
+    gateway = spec.eks.gateway
+    if gateway is None:
+        return None
+    return ModelGateway(
+        certificate_arn=gateway.certificate_arn,
+        plain_http=gateway.plain_http,
+        hostname=gateway.hostname,
+        clients=gateway.clients,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """How the model servers of a cluster get requests, and what their number follows.
+
+    Attributes:
+        is_routed: Whether a load balancer sends them requests.
+        metrics: Where KEDA reads their metrics; None without it.
+    """
+
+    is_routed: bool = False
+    metrics: PrometheusWorkspace | None = None
 
 
 def karpenter_objects(spec: ClusterSpec) -> dict[str, Manifest]:
@@ -304,16 +350,16 @@ def _image_findings(objects: list[KubernetesObject], pool: NodePool, *told: str)
     return Manifest(objects=objects, comments={key: "\n".join(lines)} if lines else {})
 
 
-def model_services(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
+def model_services(name: str, fleet: InferenceFleetSpec, pool: NodePool, serving: Serving) -> dict[str, Manifest]:
     """The model servers of an inference fleet by their name; with MIG a deployment for each profile."""
     if pool.mig is None:
         size = fleet.devices_per_server or 1
-        return {name: _deployment(name, fleet, pool, size=size, profile=None)}
+        return {name: _deployment(name, fleet, pool, serving, size=size, profile=None)}
     profiles = profiles_of(pool.mig)
     if len(profiles) == 1:
-        return {name: _deployment(name, fleet, pool, size=1, profile=profiles[0].name)}
+        return {name: _deployment(name, fleet, pool, serving, size=1, profile=profiles[0].name)}
     names = {f"{name}-{profile_label(one)}": one.name for one in profiles}
-    return {each: _deployment(each, fleet, pool, size=1, profile=profile) for each, profile in names.items()}
+    return {each: _deployment(each, fleet, pool, serving, size=1, profile=profile) for each, profile in names.items()}
 
 
 def inference_jobs(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
@@ -323,15 +369,22 @@ def inference_jobs(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict
     return _fan_out(name, pool, fleet.server.image, fleet.server.command)
 
 
-def _deployment(name: str, fleet: InferenceFleetSpec, pool: NodePool, *, size: int, profile: str | None) -> Manifest:
-    server = _server(pool.name, fleet)
+def _deployment(
+    name: str, fleet: InferenceFleetSpec, pool: NodePool, serving: Serving, *, size: int, profile: str | None
+) -> Manifest:
+    server = _server(pool.name, fleet, serving)
     places = server_places(pool, devices_per_server=size, profile=profile)
-    scaling = None
+    scaling: ServerScaling | QueueScaling | None = None
     if fleet.scales and places is not None and is_vllm(fleet.server.image):  # others have no such metric
         per_node = places.count // pool.node_count
         fewest = max(1, fleet.minimum_nodes) * per_node
         # Nodes between 0 and 1 leave servers no room to change.
-        scaling = ServerScaling(min_servers=fewest) if fewest < places.count else None
+        if fewest < places.count:
+            scaling = (
+                ServerScaling(min_servers=fewest)
+                if serving.metrics is None
+                else QueueScaling(workspace=serving.metrics, min_servers=fewest)
+            )
     objects = model_deployment(name, pool, server, devices_per_server=size, profile=profile, scaling=scaling)
     told = [
         f"Secret {one.name} is not made here: its key {one.key} holds what {_source(fleet, variable)} has."
@@ -350,7 +403,7 @@ def _source(fleet: InferenceFleetSpec, variable: str) -> str:
     return secret.arn if secret.json_field is None else f"field {secret.json_field} of {secret.arn}"
 
 
-def _server(name: str, fleet: InferenceFleetSpec) -> ServerPod:
+def _server(name: str, fleet: InferenceFleetSpec, serving: Serving) -> ServerPod:
     spec = fleet.server
     weights = spec.weights
     return ServerPod(
@@ -368,11 +421,14 @@ def _server(name: str, fleet: InferenceFleetSpec) -> ServerPod:
         shared_memory_gib=spec.shared_memory_gib,
         start_seconds=fleet.ready_timeout_seconds or _START_SECONDS,
         drain_seconds=fleet.load_balancer.drain_timeout_seconds or _DRAIN_SECONDS,
+        stop_delay_seconds=_ROUTED_STOP_SECONDS if serving.is_routed else _STOP_SECONDS,
     )
 
 
 #: Defaults of the cluster file, for nodes of every orchestrator.
 _MODEL, _START_SECONDS, _DRAIN_SECONDS = "/opt/gpu-cluster/model", 1800, 300
+#: How long a server that has its end before it takes requests: inside the cluster, and behind a load balancer.
+_STOP_SECONDS, _ROUTED_STOP_SECONDS = 10, 30
 
 
 def _fan_out(name: str, pool: NodePool, of: str, command: Sequence[str]) -> dict[str, Manifest]:

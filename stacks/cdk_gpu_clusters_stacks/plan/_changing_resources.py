@@ -551,6 +551,40 @@ def _node_sets(side: Side) -> Mapping[str, object]:
     return {name: {**one, "replicas": 0} for sets in made for name, one in sets.items()}
 
 
+def _keeps_names(side: Side) -> bool:
+    gateway = side.cluster.eks.gateway
+    return gateway is not None and gateway.hosted_zone is not None
+
+
+_ROLES = "Amazon EKS user guide, EKS Pod Identities"
+_SERVING = (
+    _TAGS,
+    Row(
+        Resource.BALANCER_ROLE,
+        "AWS::IAM::Role",
+        exists=lambda side: side.cluster.eks.gateway is not None,
+        added="the role of the AWS Load Balancer Controller is made",
+        removed="the role of the AWS Load Balancer Controller goes; a load balancer whose gateway is still there stays",
+        source=f"{_ROLES}; kubernetes-sigs/aws-load-balancer-controller @ 11eb202, docs/guide/gateway/l7gateway.md",
+    ),
+    Row(
+        Resource.NAMES_ROLE,
+        "AWS::IAM::Role",
+        exists=_keeps_names,
+        updated="ExternalDNS may change the records of another zone",
+        added="the role of ExternalDNS is made",
+        removed="the role of ExternalDNS goes; records that it has made may stay",
+        source=_ROLES,
+    ),
+    Row(
+        Resource.SCALER_ROLE,
+        "AWS::IAM::Role",
+        exists=lambda side: side.cluster.eks.software.keda,
+        added="the role of KEDA is made",
+        removed="the role of KEDA goes",
+        source=_ROLES,
+    ),
+)
 _SOFTWARE = (
     _TAGS,
     Row(
@@ -962,6 +996,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "link": (_LINK,),
     "kubernetes": _KUBERNETES,
     "karpenter": _KARPENTER,
+    "serving": _SERVING,
     "software": _SOFTWARE,
     "monitoring": (*_MONITORING, *_METRICS, _GRAFANA),
     "slurm": _SLURM,

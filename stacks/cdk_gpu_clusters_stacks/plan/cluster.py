@@ -27,6 +27,7 @@ from cdk_gpu_clusters_stacks.stack_names import (
     monitoring_stack,
     network_stack,
     queue_stack,
+    serving_stack,
     slurm_stack,
     software_stack,
     training_stack,
@@ -147,29 +148,40 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
         yield from _of_fleet(spec, view, network, (*joined, *(karpenter if view.is_pool else ())))
     if ORCHESTRATORS[spec.orchestrator].joins_slurm:
         yield from _of_slurm(spec, network, joined)
-    yield from _of_software(spec, views, network, joined)
-    if spec.monitoring.has_stack:
-        yield _of_monitoring(spec, views, network, joined)
+    monitoring = [_of_monitoring(spec, views, network, joined)] if spec.monitoring.has_stack else []
+    if ORCHESTRATORS[spec.orchestrator].joins_eks:
+        yield from _of_kubernetes(spec, views, (*network, *joined), monitoring)
+    else:
+        yield from monitoring
 
 
-def _of_software(
-    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
+def _of_kubernetes(
+    spec: ClusterSpec, views: Sequence[PlannedFleet], before: tuple[str, ...], monitoring: Sequence[StackPlan]
 ) -> Iterator[StackPlan]:
-    """What the deployment installs in a cluster of EKS."""
-    if ORCHESTRATORS[spec.orchestrator].joins_eks and spec.eks.software.apply:
-        stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
-        autoscaled = [
-            (inference_stack if isinstance(view.spec, InferenceFleetSpec) else training_stack)(spec.name, view.name)
-            for view in views
-            if view.is_autoscaled
-        ]
-        yield StackPlan(
-            name=software_stack(spec.name),
-            kind="software",
-            of="",
-            outlives=False,
-            depends_on=(*network, *joined, *stores, *autoscaled),
-        )
+    """What is installed in the cluster of Amazon EKS, and the roles of what serves models in it."""
+    serves, installs = spec.eks.has_serving_roles, spec.eks.software.apply
+    if installs and not serves:
+        yield _of_software(spec, views, before)
+    yield from monitoring
+    if serves:
+        # KEDA's role is for the workspace of the metrics.
+        metrics = tuple(one.name for one in monitoring) if spec.eks.software.keda else ()
+        name, depends = serving_stack(spec.name), (*before, *metrics)
+        yield StackPlan(name=name, kind="serving", of="", outlives=False, depends_on=depends)
+        if installs:
+            yield _of_software(spec, views, (*depends, name))
+
+
+def _of_software(spec: ClusterSpec, views: Sequence[PlannedFleet], before: tuple[str, ...]) -> StackPlan:
+    """What is installed in the cluster of Amazon EKS."""
+    autoscaled = [
+        (inference_stack if isinstance(view.spec, InferenceFleetSpec) else training_stack)(spec.name, view.name)
+        for view in views
+        if view.is_autoscaled
+    ]
+    stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
+    name = software_stack(spec.name)
+    return StackPlan(name=name, kind="software", of="", outlives=False, depends_on=(*before, *stores, *autoscaled))
 
 
 def _of_fleet(

@@ -13,26 +13,31 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.karpenter import check_karpenter
 from cdk_gpu_clusters.kubernetes.compute_domain import ULTRASERVERS, check_domains_version, connects_nodes
 from cdk_gpu_clusters.rules.eks_cluster import check_public_cidrs, check_system_nodes, check_version
+from cdk_gpu_clusters.rules.inference import check_tls
 from cdk_gpu_clusters.rules.karpenter import ROOM_FOR_DRIFT
 from cdk_gpu_clusters.rules.model_servers import CACHE_ON_SCRATCH
 from cdk_gpu_clusters.rules.node_group import check_autoscaled
 
 from ._base import SpecModel
+from ._check_values import check_arn
 from ._document import Fault, Key, faults_at
 from ._parts import FleetPart, SpecParts
 from ._rules import (
     EKS_EXISTING,
+    EKS_GATEWAY,
     EKS_IMAGE,
     EKS_MIRROR,
     EKS_NAMES,
     EKS_NEURON,
+    EKS_QUEUE_METRICS,
     EKS_SECTION,
+    EKS_SERVING_NETWORK,
     EKS_SUBNETS,
     EKS_UNUSED,
     EKS_WEIGHTS,
     NODE_SCALING,
 )
-from .eks import EksSpec, SystemNodesSpec
+from .eks import EksSpec, GatewaySpec, SystemNodesSpec
 from .fleet import ImageByOs
 from .inference import InferenceFleetSpec
 from .network import ExistingNetwork, NewNetwork
@@ -62,7 +67,7 @@ def check_eks(parts: SpecParts) -> list[Fault]:
         return [] if parts.eks is None else faults_at(("eks",), [_NOT_ON_EKS], at_key=True)
     faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
     spec = parts.eks or EksSpec()
-    faults += [*check_names(parts), *_check_mirror(spec, parts)]
+    faults += [*check_names(parts), *_check_mirror(spec, parts), *_check_serving(spec, parts)]
     faults += [*_check_autoscaler(spec, parts), *_check_domains(spec, parts)]
     if spec.existing is not None:
         return faults + _check_existing(spec)
@@ -113,6 +118,82 @@ def _check_domains(spec: EksSpec, parts: SpecParts) -> list[Fault]:
             )
         ]
     return faults_at(("eks", "software", "compute_domains"), about)
+
+
+_GATEWAY, _KEDA = ("eks", "gateway"), ("eks", "software", "keda")
+
+
+def _check_serving(spec: EksSpec, parts: SpecParts) -> list[Fault]:
+    """Find what serves no model, or reaches nothing of what it needs."""
+    asked = [key for key, given in ((_GATEWAY, spec.gateway is not None), (_KEDA, spec.software.keda)) if given]
+    faults: list[Fault] = []
+    if isinstance(parts.network, NewNetwork) and parts.network.egress == "closed":
+        finding = EKS_SERVING_NETWORK.finding(
+            cause="a closed network that is made here has no endpoints for it",
+            got="egress: closed",
+            allowed="egress: nat, or an existing network with these endpoints",
+            fix="write egress: nat, or remove this key",
+        )
+        faults += [fault for key in asked for fault in faults_at(key, [finding])]
+    if spec.gateway is not None:
+        faults += _check_gateway(spec.gateway, parts)
+    metrics = None if parts.monitoring is None else parts.monitoring.metrics
+    has_workspace = metrics is not None and metrics.destination == "workspace"
+    if spec.software.keda and not has_workspace and not parts.monitoring_is_broken:
+        finding = EKS_QUEUE_METRICS.finding(
+            cause="KEDA has no metrics to read",
+            got="no monitoring.metrics" if metrics is None else f"destination: {metrics.destination}",
+            allowed="monitoring: { metrics: { destination: workspace } }",
+            fix="add it, or remove keda",
+        )
+        faults += faults_at(_KEDA, [finding])
+    return faults
+
+
+def _check_gateway(gateway: GatewaySpec, parts: SpecParts) -> list[Fault]:
+    findings = [
+        replace(
+            one,
+            got=one.got.replace("plain_http=True", "plain_http: true"),
+            allowed="certificate_arn, or plain_http: true",
+            fix="give one of certificate_arn and plain_http",
+        )
+        for one in check_tls(
+            has_certificate=gateway.certificate_arn is not None, plain_http=gateway.plain_http, internet_facing=False
+        )
+    ]
+    if not gateway.clients:
+        findings.append(
+            EKS_GATEWAY.finding(
+                cause="all addresses could connect",
+                got="no clients",
+                allowed="such as [10.0.0.0/16]",
+                fix="name those who may connect",
+            )
+        )
+    if parts.fleets and not any(isinstance(part.spec, InferenceFleetSpec) for part in parts.fleets):
+        findings.append(
+            EKS_GATEWAY.finding(
+                cause="no model is behind it",
+                got="no inference fleet",
+                allowed="one fleet of inference or more",
+                fix="add a fleet, or remove gateway",
+            )
+        )
+    zone = gateway.hosted_zone
+    if zone is not None and not f".{gateway.hostname}".endswith(f".{zone.zone_name}"):
+        findings.append(
+            EKS_GATEWAY.finding(
+                cause="the hosted zone keeps no such name",
+                got="no hostname" if gateway.hostname is None else gateway.hostname,
+                allowed=f"a name in {zone.zone_name}",
+                fix="change hostname, or leave hosted_zone out",
+            )
+        )
+    faults = faults_at(_GATEWAY, findings)
+    if gateway.certificate_arn is not None and parts.region is not None:
+        faults += check_arn((*_GATEWAY, "certificate_arn"), gateway.certificate_arn, parts.region, "certificate")
+    return faults
 
 
 def _check_existing(spec: EksSpec) -> list[Fault]:

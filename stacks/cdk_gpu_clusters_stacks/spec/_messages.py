@@ -336,6 +336,11 @@ PATTERNS = {
         "arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab",
         "",
     ),
+    _pattern_of(eks.HostName): (
+        "a name of DNS in lower-case letters, digits, dashes and dots",
+        "models.example.org",
+        "",
+    ),
     _pattern_of(eks.KubernetesVersion): ("a version of Kubernetes, in quotes", '"1.34"', ""),
     _pattern_of(eks.PrincipalArn): (
         "the ARN of an IAM role or user",

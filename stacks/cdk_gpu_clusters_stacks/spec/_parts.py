@@ -68,6 +68,7 @@ class SpecParts:
         pcs: The Slurm cluster, as far as the file describes it.
         pcs_is_broken: Whether its section has a fault.
         monitoring: What shows and bounds the cluster, if its section is valid.
+        monitoring_is_broken: Whether its section has a fault.
         paths: Directories that stores with a fault link to S3.
     """
 
@@ -83,6 +84,7 @@ class SpecParts:
     pcs: PcsSpec | None = None
     pcs_is_broken: bool = False
     monitoring: MonitoringSpec | None = None
+    monitoring_is_broken: bool = False
     paths: Mapping[Key, str] = field(default_factory=dict)
 
     @property
@@ -120,6 +122,7 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
 def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
     """The valid parts of a file that has faults."""
     region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
+    monitoring = _if_valid(_MONITORING, data.get("monitoring"))
     pcs = _if_valid(_PCS, data.get("pcs"), context)
     profile = next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator", "ec2")), None)
     return SpecParts(
@@ -134,7 +137,8 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         eks_is_broken="eks" in data and eks is None,
         pcs=None if profile is None else pcs,
         pcs_is_broken="pcs" in data and pcs is None,
-        monitoring=_if_valid(_MONITORING, data.get("monitoring")),
+        monitoring=monitoring,
+        monitoring_is_broken="monitoring" in data and monitoring is None,
         paths=dict(_linked_paths(data.get("data"))),
     )
 

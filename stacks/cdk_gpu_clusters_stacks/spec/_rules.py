@@ -155,6 +155,23 @@ EKS_MIRROR = define_rule(
     "in a closed network made here charts and images of a cluster of EKS come from ECR in its Region",
     source="Amazon ECR user guide, interface VPC endpoints: a Region's endpoint serves its own registries",
 )
+EKS_GATEWAY = define_rule(
+    "GPU-SRV-020",
+    "a gateway of EKS has models behind it, clients before it, and a name in its hosted zone",
+    source="kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/model/model_build_security_group.go: "
+    "without source ranges all addresses may connect; kubernetes-sigs/external-dns @ 9f26451, docs/sources/gateway.md",
+)
+EKS_SERVING_NETWORK = define_rule(
+    "GPU-SRV-021",
+    "what serves models on EKS reaches AWS from the network of the cluster",
+    source="AWS Load Balancer Controller: it calls EC2, Elastic Load Balancing and AWS WAF; Route 53 is reached by the "
+    "internet; KEDA queries aps-workspaces",
+)
+EKS_QUEUE_METRICS = define_rule(
+    "GPU-SRV-022",
+    "KEDA reads the metrics of model servers from a workspace of monitoring.metrics",
+    source="kedacore/keda @ 68a5b50, pkg/scalers/prometheus_scaler.go; a collector sends metrics to one destination",
+)
 EKS_NAMES = define_rule(
     "GPU-SPEC-040",
     "a fleet of model servers on EKS has a name that no job or server of another fleet gets",

@@ -53,6 +53,10 @@ class Resource(Enum):
     SOFTWARE = auto()
     #: Karpenter itself: its role, its queue of notices and its chart.
     KARPENTER = auto()
+    #: Roles of what serves models in the cluster: of load balancers, of names, and of their number.
+    BALANCER_ROLE = auto()
+    NAMES_ROLE = auto()
+    SCALER_ROLE = auto()
 
     #: The cluster of AWS PCS, and what is in it beside the fleets.
     SLURM_CLUSTER = auto()

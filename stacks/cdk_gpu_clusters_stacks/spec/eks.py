@@ -14,6 +14,8 @@ from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE
 from ._base import AsTuple, Name, SpecModel, Text
 from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
 from .data import SecurityGroupId
+from .inference import CertificateArn
+from .monitoring import HostedZoneId
 from .network import Cidr
 from .slinky import SlinkySpec
 
@@ -22,7 +24,10 @@ PrincipalArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[
 RoleArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$")]
 #: A host, and where an organisation keeps its copies in it; no scheme, no slash at the end.
 Mirror = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9._-]+)*$")]
-
+#: A name of DNS with two labels at least, in lower case.
+HostName = Annotated[
+    str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)+[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=253)
+]
 
 ProgramUrl = Annotated[str, StringConstraints(pattern=r"^(https|s3)://\S+$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -115,6 +120,11 @@ class SoftwareSpec(SpecModel):
         description="Whether NVIDIA's DRA driver is part of it, by which the jobs of UltraServers share memory of GPUs "
         "over NVLink, in a ComputeDomain.",
     )
+    keda: Annotated[bool, makes(Resource.SCALER_ROLE)] = Field(
+        default=False,
+        description="Whether KEDA is part of it, and scales model servers of vLLM by their queue and their cache. It "
+        "reads the workspace of `monitoring.metrics`.",
+    )
     mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,
         description="Registry, with a path if any, that holds copies of all charts and images, for networks without "
@@ -173,6 +183,38 @@ class TeamSpec(SpecModel):
             for one in self.quotas
         ]
         return Team(name=name, quotas=tuple(quotas), weight=self.weight)
+
+
+class HostedZoneSpec(SpecModel):
+    """An existing hosted zone of Amazon Route 53."""
+
+    zone_id: HostedZoneId = Field(description="Id of the hosted zone.", examples=["Z0123456789ABCDEFGHIJ"])
+    zone_name: HostName = Field(description="Domain of the hosted zone.", examples=["example.org"])
+
+
+class GatewaySpec(SpecModel):
+    """One internal address for the models of `inference`: an Application Load Balancer, with a path for each model."""
+
+    certificate_arn: Annotated[CertificateArn | None, changes_with("gateway")] = Field(
+        default=None,
+        description="ACM certificate, in the cluster's Region, of the TLS listener on port 443.",
+        examples=["arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab"],
+    )
+    plain_http: Annotated[bool, changes_with("gateway")] = Field(
+        default=False, description="True instead of a certificate: port 80, without TLS."
+    )
+    hostname: Annotated[HostName | None, changes_with("gateway")] = Field(
+        default=None,
+        description="Name under which clients ask. Default: any name.",
+        examples=["models.example.org"],
+    )
+    clients: Annotated[tuple[Cidr, ...], AsTuple, changes_with("gateway")] = Field(
+        default=(), description="IPv4 ranges that may connect; one at least.", examples=[["10.0.0.0/16"]]
+    )
+    hosted_zone: Annotated[HostedZoneSpec | None, updates(Resource.NAMES_ROLE), makes(Resource.NAMES_ROLE)] = Field(
+        default=None,
+        description="Hosted zone in which ExternalDNS keeps `hostname`. Default: none; you make the record.",
+    )
 
 
 class ExistingEksSpec(SpecModel):
@@ -249,6 +291,13 @@ class EksSpec(SpecModel):
         description="Teams that share the fleets, by name, each with a namespace and a queue of Kueue. Default: none; "
         "all jobs share one queue.",
     )
+    gateway: Annotated[
+        GatewaySpec | None, updates(Resource.SOFTWARE), makes(Resource.BALANCER_ROLE, Resource.NAMES_ROLE)
+    ] = Field(
+        default=None,
+        description="One internal address for the models of `inference`, by the AWS Load Balancer Controller. Default: "
+        "none; each has a Service inside the cluster.",
+    )
     kubectl: Annotated[KubectlSpec, updates(Resource.EKS_TEMPLATE)] = Field(
         default=KubectlSpec(),
         description="kubectl for the nodes, for scripts of yours: EKS's images have none, and the watchdog needs none.",
@@ -258,3 +307,8 @@ class EksSpec(SpecModel):
     def all_teams(self) -> tuple[Team, ...]:
         """The teams, in the order of the file."""
         return tuple(one.of(name) for name, one in self.teams.items())
+
+    @property
+    def has_serving_roles(self) -> bool:
+        """Whether a stack is made for the roles of what serves models."""
+        return self.gateway is not None or self.software.keda

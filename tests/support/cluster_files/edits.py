@@ -129,6 +129,23 @@ eks:
     kubectl_role_arn: "arn:aws:iam::111122223333:role/installer"
 """
 _APPLIED = "  software: { apply: true, trainer: false }\n"
+#: A fleet of model servers with bounds, and the section of the cluster last.
+SERVED_ON_EKS = """\
+version: 1
+name: lab
+region: us-east-1
+orchestrator: eks
+network: { availability_zone: us-east-1a }
+inference:
+  fleets:
+    chat:
+      instance_type: g6.xlarge
+      min_nodes: 1
+      max_nodes: 4
+      server: { image: "vllm/vllm-openai:v0.21.0", command: ["--model", "Qwen/Qwen3-8B", "--max-model-len", "16384"] }
+eks:
+  software: { apply: true }
+"""
 _KUBECTL = "  kubectl: { x86_64: { url: s3://my-tools/kubectl, sha256: " + "ab" * 32 + " } }\n"
 _MADE_EKS = """\
 orchestrator: eks
@@ -315,6 +332,26 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         _on(_EXISTING_EKS, RACK),
         "reservation: cr-0123456789abcdef0",
         "reservation: cr-0123456789abcdef1",
+    ),
+    "EKS: one address for its models": (
+        SERVED_ON_EKS,
+        "  software: { apply: true }\n",
+        "  software: { apply: true }\n  gateway: { plain_http: true, clients: [10.0.0.0/8] }\n",
+    ),
+    "EKS: another name of its models": (
+        SERVED_ON_EKS + "  gateway: { plain_http: true, clients: [10.0.0.0/8], hostname: a.example.org }\n",
+        "a.example.org",
+        "b.example.org",
+    ),
+    "EKS: its name in a hosted zone": (
+        SERVED_ON_EKS + "  gateway: { plain_http: true, clients: [10.0.0.0/8], hostname: a.example.org }\n",
+        "hostname: a.example.org",
+        "hostname: a.example.org, hosted_zone: { zone_id: Z0123456789ABCDEFGHIJ, zone_name: example.org }",
+    ),
+    "EKS: servers that follow their queue": (
+        SERVED_ON_EKS + "monitoring: { metrics: { destination: workspace } }\n",
+        "apply: true }",
+        "apply: true, keda: true }",
     ),
     "EKS: kubectl for its nodes": (
         _on(_EXISTING_EKS + _KUBECTL, TRAINING),

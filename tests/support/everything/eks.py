@@ -7,9 +7,20 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_route53 as route53
 from aws_cdk import aws_s3 as s3
 
-from cdk_gpu_clusters import ClusterAutoscaler, ContainerInsights, EksGpuCluster, Karpenter, KubernetesSoftware
+from cdk_gpu_clusters import (
+    ClusterAutoscaler,
+    ContainerInsights,
+    EksGpuCluster,
+    ExternalDns,
+    Karpenter,
+    Keda,
+    KubernetesSoftware,
+    LoadBalancerController,
+    MetricsWorkspace,
+)
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.kubernetes.software import cluster_software
 from everything.fleets import existing_vpc
@@ -59,6 +70,14 @@ def define_eks(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stac
     karpenter.admit(iam.Role.from_role_name(stack, "Nodes", "nodes"))
     scaled = full.add_gpu_node_group("Scaled", instance_type="g6e.xlarge", min_node_count=0, max_node_count=4)
     ClusterAutoscaler(stack, "Autoscaler", cluster=full, groups=[scaled])
+    LoadBalancerController(stack, "LoadBalancers", cluster=full)
+    hosted = route53.HostedZone.from_hosted_zone_attributes(
+        stack, "Zone", hosted_zone_id="Z0123456789ABCDEFGHIJ", zone_name="models.internal"
+    )
+    ExternalDns(stack, "Names", cluster=full, zone=hosted)
+    arn = "arn:aws:aps:us-east-1:111122223333:workspace/ws-0123abcd"
+    workspace = MetricsWorkspace.from_metrics_workspace_attributes(stack, "Workspace", workspace_arn=arn)
+    Keda(stack, "Keda", cluster=full, workspace=workspace)
     existing = EksGpuCluster.from_eks_gpu_cluster_attributes(
         stack,
         "Existing",

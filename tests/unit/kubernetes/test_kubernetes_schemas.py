@@ -129,6 +129,22 @@ OTHERS += [
 ]
 _CHANNEL = {"resourceClaimTemplate": {"name": "llama-channel"}, "allocationMode": "Single"}
 OTHERS.append(_object("resource.nvidia.com/v1beta1", "ComputeDomain", {"numNodes": 0, "channel": _CHANNEL}))
+_TRIGGERS = [{"type": "prometheus", "metadata": {"query": "up"}}]
+_LISTENERS = [{"name": "https", "protocol": "HTTPS", "port": 443}]
+HTTP_ROUTE = _object(
+    "gateway.networking.k8s.io/v1",
+    "HTTPRoute",
+    {"rules": [{"matches": [{"path": {"value": "/chat"}}], "backendRefs": [{"name": "chat", "port": 80}]}]},
+)
+OTHERS += [
+    HTTP_ROUTE,
+    _object("gateway.networking.k8s.io/v1", "GatewayClass", {"controllerName": "gateway.k8s.aws/alb"}),
+    _object("gateway.networking.k8s.io/v1", "Gateway", {"gatewayClassName": "one", "listeners": _LISTENERS}),
+    _object("gateway.k8s.aws/v1", "LoadBalancerConfiguration", {"scheme": "internal"}),
+    _object("gateway.k8s.aws/v1", "TargetGroupConfiguration", {"targetReference": {"name": "chat"}}),
+    _object("keda.sh/v1alpha1", "TriggerAuthentication", {"podIdentity": {"provider": "aws"}}),
+    _object("keda.sh/v1alpha1", "ScaledObject", {"scaleTargetRef": {"name": "chat"}, "triggers": _TRIGGERS}),
+]
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
 
@@ -148,7 +164,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 26
+    assert check_objects(RIGHT, version) == len(RIGHT) == 33
 
 
 def test_every_custom_kind_has_an_object_here() -> None:
@@ -205,6 +221,9 @@ _CONTAINER = "template/spec/containers/0"
         (WORKFLOW, "spec/templates/0/steps/0/0/withSequence/cuont", "1", "'cuont' was unexpected"),
         (WORKFLOW, "spec/templates/1/container/resources/limits", 3, r"limits: 3 is not of type"),
         (NODE_CLASS, "spec/amiSelectorTerms/0/alias", "al2023", r"alias: 'alias' is improperly formatted"),
+        (HTTP_ROUTE, "spec/rules/0/matches/0/path/value", "chat", r"path: value must be an absolute path"),
+        # A Service is the default kind of a backend, and a Service has a port.
+        (HTTP_ROUTE, "spec/rules/0/backendRefs/0/port", None, r"Must have port for Service reference"),
         (NODE_CLASS, "spec/role", None, r"spec: must specify exactly one of \['role', 'instanceProfile'\]"),
     ],
 )
@@ -254,4 +273,9 @@ def test_the_custom_kinds_are_those_of_the_charts() -> None:
     assert {name: installed[name] for name in commits if name in installed} == {
         name: commit for name, commit in commits.items() if name in installed
     }
-    assert sorted(set(commits) - set(installed)) == ["argoproj/argo-workflows", "awslabs/amazon-eks-ami"]
+    assert sorted(set(commits) - set(installed)) == [
+        "argoproj/argo-workflows",
+        "awslabs/amazon-eks-ami",
+        "kedacore/keda",
+        "kubernetes-sigs/gateway-api",
+    ]

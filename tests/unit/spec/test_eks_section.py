@@ -138,6 +138,60 @@ def test_an_ultraserver_block_of_a_managed_group_has_its_id(tmp_path: Path) -> N
     assert "6 GPU-EKS-040 error" in found(tmp_path, text.replace("reservation: cr-0123456789abcdef0, ", ""))
 
 
+MODELS = HEAD + NEW + SERVING + " } } }\n"
+WORKSPACE = "monitoring: { metrics: { destination: workspace } }\n"
+GATEWAY = "hostname: models.example.org, plain_http: true, clients: [10.0.0.0/8]"
+ZONE = "hosted_zone: { zone_id: Z0123456789ABCDEFGHIJ, zone_name: example.org }"
+CERTIFICATE = "certificate_arn: arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab"
+TLS = GATEWAY.replace("plain_http: true", CERTIFICATE)
+
+
+def test_a_gateway_and_a_scaler_go_with_what_they_need(tmp_path: Path) -> None:
+    text = MODELS + WORKSPACE + f"eks: {{ gateway: {{ {GATEWAY}, {ZONE} }}, software: {{ keda: true }} }}\n"
+    assert found(tmp_path, text) == []
+    assert found(tmp_path, MODELS + f"eks: {{ gateway: {{ {TLS} }} }}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (MODELS + "eks: { gateway: { plain_http: true } }\n", ["7 GPU-SRV-020 error"]),
+        (MODELS + "eks: { gateway: { clients: [10.0.0.0/8] } }\n", ["7 GPU-INF-012 error"]),
+        (MODELS + f"eks: {{ gateway: {{ {GATEWAY}, {CERTIFICATE} }} }}\n", ["7 GPU-INF-012 error"]),
+        (
+            MODELS + f"eks: {{ gateway: {{ {TLS.replace('us-east-1', 'eu-west-1')} }} }}\n",
+            ["7 GPU-SPEC-030 error"],
+        ),
+        (
+            MODELS + f"eks: {{ gateway: {{ {GATEWAY.replace('example.org', 'example.com')}, {ZONE} }} }}\n",
+            ["7 GPU-SRV-020 error"],
+        ),
+        (
+            MODELS + f"eks: {{ gateway: {{ {GATEWAY.replace('hostname: models.example.org, ', '')}, {ZONE} }} }}\n",
+            ["7 GPU-SRV-020 error"],
+        ),
+        (HEAD + NEW + ONE + f"eks: {{ gateway: {{ {GATEWAY} }} }}\n", ["7 GPU-SRV-020 error", *OF_P5]),
+        (MODELS + "eks: { software: { keda: true } }\n", ["7 GPU-SRV-022 error"]),
+        (MODELS + "monitoring: { metrics: {} }\neks: { software: { keda: true } }\n", ["8 GPU-SRV-022 error"]),
+    ],
+)
+def test_a_gateway_or_a_scaler_without_what_it_needs_is_refused_at_its_place(
+    text: str, expected: list[str], tmp_path: Path
+) -> None:
+    assert sorted(found(tmp_path, text)) == sorted(expected)
+
+
+def test_what_serves_models_needs_more_than_a_closed_network_has(tmp_path: Path) -> None:
+    closed = (MODELS + WORKSPACE).replace("us-east-1a }", "us-east-1a, egress: closed }")
+    text = closed + f"eks: {{ gateway: {{ {GATEWAY} }}, software: {{ keda: true }} }}\n"
+    assert found(tmp_path, text).count("8 GPU-SRV-021 error") == 2
+
+
+def test_a_fault_of_monitoring_is_told_once(tmp_path: Path) -> None:
+    text = MODELS + "monitoring: { metrics: { destination: nowhere } }\neks: { software: { keda: true } }\n"
+    assert not [one for one in found(tmp_path, text) if "SRV" in one]
+
+
 def test_neuron_devices_need_a_plugin_that_is_not_installed(tmp_path: Path) -> None:
     text = HEAD + NEW + ONE.replace("p5.48xlarge", "trn1.32xlarge")
     assert "6 GPU-SPEC-038 warning" in found(tmp_path, text)

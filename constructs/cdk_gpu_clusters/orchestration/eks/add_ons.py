@@ -119,6 +119,30 @@ def pod_principal(cluster: IEksGpuCluster, *, namespace: str, service_account: s
     return iam.SessionTagsPrincipal(pods)
 
 
+def define_pod_role(scope: Construct, cluster: IEksGpuCluster, *, namespace: str, service_account: str) -> iam.Role:
+    """A role that the pods of one service account take, with the association that EKS gives it to them by.
+
+    EKS gives a pod its role as the pod is made: both have to exist before.
+
+    Args:
+        scope: Construct that they belong to.
+        cluster: The cluster.
+        namespace: Namespace of the service account.
+        service_account: Its name.
+    """
+    principal = pod_principal(cluster, namespace=namespace, service_account=service_account)
+    role = iam.Role(scope, "Role", assumed_by=principal)
+    eks.CfnPodIdentityAssociation(
+        scope,
+        "PodIdentity",
+        cluster_name=cluster.cluster_name,
+        namespace=namespace,
+        service_account=service_account,
+        role_arn=role.role_arn,
+    )
+    return role
+
+
 class ContainerInsights(Construct):
     """CloudWatch Container Insights of a cluster: its metrics and container logs in CloudWatch, by the EKS add-on.
 

@@ -1,0 +1,351 @@
+"""One address in front of several models: a gateway of the Gateway API, and a route to the servers of each model.
+
+The AWS Load Balancer Controller makes an Application Load Balancer of the gateway. It does not know InferencePool of
+the inference extension (no mention of it at v3.5.0), so requests go to the server with the fewest open ones, and not
+by the state of its cache.
+
+Sources: kubernetes-sigs/aws-load-balancer-controller @ 11eb202 (v3.5.0), docs/guide/gateway and pkg/gateway;
+kubernetes-sigs/gateway-api v1.6.0, CRDs of the standard channel (read 2026-11-27).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+from typing import Any
+
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    KubernetesObject,
+    check_name,
+    kubernetes_object,
+)
+from cdk_gpu_clusters.rules.inference import check_idle_timeout, check_tls
+
+_API, _AWS = "gateway.networking.k8s.io/v1", "gateway.k8s.aws/v1"
+_CONTROLLER = "gateway.k8s.aws/alb"
+#: Port of the Services of model servers.
+_SERVICE_PORT = 80
+#: TLS 1.2 and 1.3, as AWS recommends. The controller's own default of 2016 takes TLS 1.0.
+_TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
+# Without wildcards and characters of regular expressions: the controller writes the path into patterns of both.
+_PATH = re.compile(r"/|(/[A-Za-z0-9_-]+)+")
+_HOST = re.compile(r"([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)+[a-z]([-a-z0-9]*[a-z0-9])?")
+_PREFIX_LIST = re.compile(r"pl-[0-9a-f]{8,17}")
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,40}")
+_LONGEST_HEADER_VALUE = 128
+#: Values of conditions that a rule has at most, of which a path has two (`/chat` and `/chat/*`).
+_MOST_CONDITIONS, _OF_PATH = 5, 2
+_MOST_WEIGHT = 999
+#: How often the load balancer asks, and how often it must hear the same. This library's choice.
+_HEALTH_SECONDS, _HEALTHY, _UNHEALTHY = 10, 2, 3
+
+CLIENTS = define_rule(
+    "GPU-SRV-001",
+    "a gateway names its clients: IPv4 ranges and prefix lists",
+    source="kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/model/model_build_security_group.go: "
+    "without any, all addresses may connect",
+)
+ADDRESS = define_rule(
+    "GPU-SRV-002",
+    "a gateway has a name of DNS, and the path of a route plain segments",
+    source="CRD of Gateway v1.6.0, listeners.hostname; kubernetes-sigs/aws-load-balancer-controller @ 11eb202, "
+    "pkg/gateway/routeutils/route_rule_transform.go: the path becomes a part of a regular expression",
+)
+CONDITIONS = define_rule(
+    "GPU-SRV-003",
+    "a rule of an Application Load Balancer has five values of conditions at most",
+    source='Elastic Load Balancing user guide for Application Load Balancers, "Quotas" and "Condition types for '
+    'listener rules": names of headers have 40 characters at most, values 128',
+)
+WEIGHTS = define_rule(
+    "GPU-SRV-004",
+    "weights of a route are 0 to 999, and one of them is more than 0",
+    source="kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/routeutils/backend.go and "
+    "route_rule_action.go",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelGateway:
+    """One address for several models.
+
+    Attributes:
+        name: Name of its objects.
+        clients: Who may connect: IPv4 ranges, and ids of prefix lists.
+        certificate_arn: ACM certificate of the listener at port 443; may be a CDK token.
+        plain_http: True instead of a certificate: port 80, without TLS. Only for an internal load balancer.
+        hostname: Name under which clients ask, such as `models.example.org`; requests with others get 404. Any name by
+            default. `ExternalDns` keeps it in a hosted zone.
+        internet_facing: Whether the load balancer has public addresses.
+        subnet_ids: Its subnets, in two Availability Zones at least. By default the controller takes one of each zone,
+            private ones for an internal load balancer.
+        idle_timeout_seconds: How long a request or a stream may be silent.
+        access_log_bucket: Bucket of access logs, which lets the service write. None by default.
+        namespace: Namespace of the gateway and of all its routes.
+    """
+
+    name: str = "models"
+    clients: Sequence[str] = ()
+    certificate_arn: str | None = None
+    plain_http: bool = False
+    hostname: str | None = None
+    internet_facing: bool = False
+    subnet_ids: Sequence[str] = ()
+    idle_timeout_seconds: int = 300
+    access_log_bucket: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
+
+
+def gateway_objects(gateway: ModelGateway) -> list[KubernetesObject]:
+    """The gateway, with its class and what the AWS Load Balancer Controller makes it of.
+
+    Args:
+        gateway: The gateway.
+
+    Raises:
+        ConfigError: GPU-K8S-001, GPU-SRV-001, GPU-SRV-002, GPU-INF-012, GPU-INF-013, all at once.
+
+    Example:
+        >>> objects = gateway_objects(ModelGateway(plain_http=True, clients=["10.0.0.0/16"]))
+        >>> [one["kind"] for one in objects]
+        ['GatewayClass', 'LoadBalancerConfiguration', 'Gateway']
+    """
+    raise_for(check_gateway(gateway))
+    name, namespace = gateway.name, gateway.namespace
+    listener: dict[str, Any] = {
+        "name": "http" if gateway.plain_http else "https",
+        "protocol": "HTTP" if gateway.plain_http else "HTTPS",
+        "port": 80 if gateway.plain_http else 443,
+        **({} if gateway.hostname is None else {"hostname": gateway.hostname}),
+        "allowedRoutes": {"namespaces": {"from": "Same"}},
+    }
+    parameters = {"group": "gateway.k8s.aws", "kind": "LoadBalancerConfiguration", "name": name}
+    spec = {"gatewayClassName": name, "infrastructure": {"parametersRef": parameters}, "listeners": [listener]}
+    return [
+        kubernetes_object(_API, "GatewayClass", name, {"controllerName": _CONTROLLER}, namespace=None),
+        kubernetes_object(_AWS, "LoadBalancerConfiguration", name, _load_balancer(gateway), namespace=namespace),
+        kubernetes_object(_API, "Gateway", name, spec, namespace=namespace),
+    ]
+
+
+def _load_balancer(gateway: ModelGateway) -> dict[str, Any]:
+    attributes = {
+        "idle_timeout.timeout_seconds": str(gateway.idle_timeout_seconds),
+        "routing.http.drop_invalid_header_fields.enabled": "true",
+    }
+    if gateway.access_log_bucket is not None:
+        attributes |= {"access_logs.s3.enabled": "true", "access_logs.s3.bucket": gateway.access_log_bucket}
+    ranges = [one for one in gateway.clients if not _PREFIX_LIST.fullmatch(one)]
+    lists = [one for one in gateway.clients if _PREFIX_LIST.fullmatch(one)]
+    certificate = {
+        "protocolPort": "HTTPS:443",
+        "defaultCertificate": gateway.certificate_arn,
+        "sslPolicy": _TLS_POLICY,
+    }
+    return {
+        "scheme": "internet-facing" if gateway.internet_facing else "internal",
+        **({"sourceRanges": ranges} if ranges else {}),
+        **({"securityGroupPrefixes": lists} if lists else {}),
+        **({"loadBalancerSubnets": [{"identifier": one} for one in gateway.subnet_ids]} if gateway.subnet_ids else {}),
+        **({} if gateway.plain_http else {"listenerConfigurations": [certificate]}),
+        "loadBalancerAttributes": _attributes(attributes),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRoute:
+    """Which requests go to the servers of a model.
+
+    Attributes:
+        path: Path below which its API is, which servers do not see; `/<name>` by default. `/` for one model alone, or
+            for a choice by headers.
+        headers: Values of headers that a request must have, all of them. None by default.
+        weights: Services that share the requests, and their weights, for a new version beside the present one. The
+            Service of the name of the route takes all by default.
+    """
+
+    path: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, int] = field(default_factory=dict)
+
+
+def model_route(
+    name: str, gateway: ModelGateway, server: ServerPod, route: ModelRoute | None = None
+) -> list[KubernetesObject]:
+    """The route of a gateway to the servers of `model_deployment` or `multi_node_model`.
+
+    Servers that are behind a load balancer need `stop_delay_seconds=30`, so that it has stopped to send requests before
+    they end. The pods of a namespace with the label `elbv2.k8s.aws/pod-readiness-gate-inject: enabled` are ready when
+    the load balancer has found them healthy: without it a rollout goes on before requests reach new servers.
+
+    Args:
+        name: Name of the route, and by default of the Service.
+        gateway: Its gateway; Services are in the namespace of it.
+        server: The server, for health checks and drains.
+        route: Which requests it takes; those below `/<name>` by default.
+
+    Returns:
+        A TargetGroupConfiguration for each Service, and the HTTPRoute.
+
+    Raises:
+        ConfigError: GPU-K8S-001, GPU-SRV-002, GPU-SRV-003, GPU-SRV-004, all at once.
+
+    Example:
+        >>> gateway = ModelGateway(plain_http=True, clients=["10.0.0.0/16"])
+        >>> server = ServerPod(image="vllm/vllm-openai:v0.21.0", stop_delay_seconds=30)
+        >>> canary = ModelRoute(weights={"chat": 95, "chat-next": 5})
+        >>> *targets, route = model_route("chat", gateway, server, canary)
+        >>> route["spec"]["rules"][0]["matches"][0]["path"]["value"], len(targets)
+        ('/chat', 2)
+    """
+    route = ModelRoute() if route is None else route
+    raise_for([*check_name(name), *check_route(gateway, route)])
+    weights = dict(route.weights) or {name: 1}
+    path = f"/{name}" if route.path is None else route.path
+    match: dict[str, Any] = {"path": {"type": "PathPrefix", "value": path}}
+    if route.headers:
+        match["headers"] = [
+            {"type": "Exact", "name": header, "value": value} for header, value in route.headers.items()
+        ]
+    rewrite = {
+        "type": "URLRewrite",
+        "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}},
+    }
+    rule = {
+        "matches": [match],
+        **({} if path == "/" else {"filters": [rewrite]}),
+        "backendRefs": [
+            {"name": service, "port": _SERVICE_PORT, "weight": weight} for service, weight in weights.items()
+        ],
+    }
+    spec = {
+        "parentRefs": [{"name": gateway.name}],
+        **({} if gateway.hostname is None else {"hostnames": [gateway.hostname]}),
+        "rules": [rule],
+    }
+    return [
+        *(_targets(service, server, gateway.namespace) for service in weights),
+        kubernetes_object(_API, "HTTPRoute", name, spec, namespace=gateway.namespace),
+    ]
+
+
+def _targets(service: str, server: ServerPod, namespace: str) -> KubernetesObject:
+    attributes = {
+        "deregistration_delay.timeout_seconds": str(server.drain_seconds),
+        # Requests of models take seconds to minutes: taking turns would fill one server while another is idle.
+        "load_balancing.algorithm.type": "least_outstanding_requests",
+    }
+    spec = {
+        "targetReference": {"name": service},
+        "defaultConfiguration": {
+            "targetType": "ip",
+            "healthCheckConfig": {
+                "healthCheckPath": server.health_path,
+                "healthCheckInterval": _HEALTH_SECONDS,
+                "healthyThresholdCount": _HEALTHY,
+                "unhealthyThresholdCount": _UNHEALTHY,
+                "matcher": {"httpCode": "200-299"},
+            },
+            "targetGroupAttributes": _attributes(attributes),
+        },
+    }
+    return kubernetes_object(_AWS, "TargetGroupConfiguration", service, spec, namespace=namespace)
+
+
+def _attributes(attributes: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"key": key, "value": value} for key, value in attributes.items()]
+
+
+@check
+def check_gateway(gateway: ModelGateway) -> Iterator[Finding]:
+    """Find a gateway that cannot work, or that all addresses may reach.
+
+    Args:
+        gateway: The gateway.
+    """
+    yield from check_name(gateway.name)
+    yield from check_name(gateway.namespace, path="namespace")
+    yield from check_tls(
+        has_certificate=gateway.certificate_arn is not None,
+        plain_http=gateway.plain_http,
+        internet_facing=gateway.internet_facing,
+    )
+    yield from check_idle_timeout(gateway.idle_timeout_seconds)
+    wrong = [one for one in gateway.clients if not _is_client(one)]
+    if wrong or not gateway.clients:
+        yield CLIENTS.finding(
+            cause="its security group takes ranges and prefix lists" if wrong else "all addresses could connect",
+            got=", ".join(map(repr, wrong)) or "none",
+            allowed="such as 10.0.0.0/16, or pl-0123456789abcdef0",
+            fix="name those who may connect",
+            path="clients",
+        )
+    if gateway.hostname is not None and not _HOST.fullmatch(gateway.hostname):
+        yield ADDRESS.finding(
+            cause="no client could ask for this name",
+            got=repr(gateway.hostname),
+            allowed="lower-case letters, digits and dashes, with dots between labels, such as models.example.org",
+            fix="change hostname, or leave it out for any name",
+            path="hostname",
+        )
+
+
+def _is_client(text: str) -> bool:
+    if _PREFIX_LIST.fullmatch(text):
+        return True
+    try:
+        IPv4Network(text)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+@check
+def check_route(gateway: ModelGateway, route: ModelRoute) -> Iterator[Finding]:
+    """Find a route that the load balancer would refuse.
+
+    Args:
+        gateway: Its gateway.
+        route: The route.
+    """
+    if route.path is not None and not _PATH.fullmatch(route.path):
+        yield ADDRESS.finding(
+            cause="the load balancer takes the path into a pattern",
+            got=repr(route.path),
+            allowed="/, or segments of letters, digits, dashes and underscores, such as /chat",
+            fix="change path",
+            path="path",
+        )
+    room = _MOST_CONDITIONS - _OF_PATH - (gateway.hostname is not None)
+    wrong = [
+        name
+        for name, value in route.headers.items()
+        if not _HEADER.fullmatch(name) or not 1 <= len(value) <= _LONGEST_HEADER_VALUE
+    ]
+    if len(route.headers) > room or wrong:
+        yield CONDITIONS.finding(
+            cause="a rule of the load balancer has no room for these headers",
+            got=", ".join(wrong) or f"{len(route.headers)} headers, besides path and host name",
+            allowed=f"{room} headers, with names of letters, digits and dashes",
+            fix="ask for fewer headers, or shorter ones",
+            path="headers",
+        )
+    yield from _check_weights(route.weights)
+
+
+def _check_weights(weights: Mapping[str, int]) -> Iterator[Finding]:
+    for service in weights:
+        yield from check_name(service, path="weights")
+    if any(not 0 <= weight <= _MOST_WEIGHT for weight in weights.values()) or (weights and not any(weights.values())):
+        yield WEIGHTS.finding(
+            cause="the load balancer takes no such weights",
+            got=", ".join(f"{service}: {weight}" for service, weight in weights.items()),
+            allowed=f"0 to {_MOST_WEIGHT}, one of them more than 0",
+            fix="change the weights",
+            path="weights",
+        )

@@ -1,0 +1,135 @@
+"""Charts of what serves models to clients: load balancers for gateways, names, and the number of servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, ImageMirror, SoftwareSource
+
+#: Where the pods of the AWS Load Balancer Controller are, and their service account.
+LOAD_BALANCER_NAMESPACE, LOAD_BALANCER_ACCOUNT = "kube-system", "aws-load-balancer-controller"
+#: Where the pod of ExternalDNS is, and its service account.
+EXTERNAL_DNS_NAMESPACE, EXTERNAL_DNS_ACCOUNT = "external-dns", "external-dns"
+#: Where the pods of KEDA are, and the service account of the operator, which queries metrics.
+KEDA_NAMESPACE, KEDA_ACCOUNT = "keda", "keda-operator"
+
+
+def gateway_api_chart(*, mirror: ImageMirror | None = None) -> ChartRelease:
+    """The chart of the CRDs of the Gateway API, in the version that the AWS Load Balancer Controller is built for.
+
+    The project itself publishes no chart. This one has its CRDs of the experimental channel, which contain those of
+    the standard channel; the manifests of this library keep to the standard ones. Helm keeps a release in a Secret of 1
+    MiB at most (helm.sh, "Storage backends"): this one takes 750 KB of it, while charts with more CRDs do not fit.
+
+    Args:
+        mirror: Registries of a closed network, which hold copies of chart and image.
+
+    Source: docs/guide/gateway/gateway.md of the AWS Load Balancer Controller v3.5.0: built for Gateway API v1.6.0.
+
+    Example:
+        >>> gateway_api_chart().version
+        '1.6.0'
+    """
+    return SoftwareSource(mirror=mirror).release("gateway-api-crds", "gateway-api", {})
+
+
+def load_balancer_controller_chart(
+    *, cluster_name: str, vpc_id: str, region: str, mirror: ImageMirror | None = None
+) -> ChartRelease:
+    """The chart of the AWS Load Balancer Controller, which makes an Application Load Balancer of each gateway.
+
+    Its service webhook stays off: it would stop every new Service of the cluster while the controller is away
+    (failurePolicy Fail). It makes no class of Ingress, and does without AWS WAF and AWS Shield.
+
+    Args:
+        cluster_name: Name of the cluster; may be a CDK token.
+        vpc_id: Network of the cluster; may be a CDK token. Pods reach no instance metadata, where it would read it.
+        region: Region of the cluster; may be a CDK token.
+        mirror: Registries of a closed network, which hold copies of chart and image.
+
+    Example:
+        >>> release = load_balancer_controller_chart(
+        ...     cluster_name="research", vpc_id="vpc-0123456789abcdef0", region="us-east-1"
+        ... )
+        >>> release.values["defaultTargetType"]
+        'ip'
+    """
+    values: dict[str, Any] = {
+        "clusterName": cluster_name,
+        "region": region,
+        "vpcId": vpc_id,
+        "image": SoftwareSource(mirror=mirror).repository_and_tag("aws-load-balancer-controller"),
+        "serviceAccount": {"name": LOAD_BALANCER_ACCOUNT},
+        "defaultTargetType": "ip",
+        # Its role has no permissions for them (rules.load_balancer_rights).
+        "enableShield": False,
+        "enableWaf": False,
+        "enableWafv2": False,
+        "enableServiceMutatorWebhook": False,
+        "createIngressClassResource": False,
+        "ingressClassParams": {"create": False},
+        # Otherwise each update of the chart makes another certificate, which running pods do not have yet.
+        "keepTLSSecret": True,
+        "podDisruptionBudget": {"maxUnavailable": 1},
+    }
+    return SoftwareSource(mirror=mirror).release("aws-load-balancer-controller", LOAD_BALANCER_NAMESPACE, values)
+
+
+def external_dns_chart(
+    *, cluster_name: str, zone_id: str, zone_name: str, region: str, mirror: ImageMirror | None = None
+) -> ChartRelease:
+    """The chart of ExternalDNS, which keeps the names of HTTPRoutes in one hosted zone of Amazon Route 53.
+
+    It changes and deletes only records that it made itself for this cluster, which it knows by TXT records beside them.
+
+    Args:
+        cluster_name: Name of the cluster, the owner of the records; may be a CDK token.
+        zone_id: Hosted zone; may be a CDK token.
+        zone_name: Domain of the zone; may be a CDK token.
+        region: Region of the cluster; may be a CDK token.
+        mirror: Registries of a closed network, which hold copies of chart and image.
+
+    Source: kubernetes-sigs/external-dns @ 9f26451, docs/tutorials/aws.md, docs/sources/gateway-api.md.
+
+    Example:
+        >>> release = external_dns_chart(
+        ...     cluster_name="research", zone_id="Z0123456789ABCDEFGHIJ", zone_name="example.org", region="us-east-1"
+        ... )
+        >>> release.values["policy"]
+        'sync'
+    """
+    values: dict[str, Any] = {
+        "image": SoftwareSource(mirror=mirror).repository_and_tag("external-dns"),
+        "serviceAccount": {"name": EXTERNAL_DNS_ACCOUNT},
+        "provider": {"name": "aws"},
+        "env": [{"name": "AWS_DEFAULT_REGION", "value": region}],
+        "sources": ["gateway-httproute"],
+        "policy": "sync",
+        "txtOwnerId": cluster_name,
+        "domainFilters": [zone_name],
+        "extraArgs": {"zone-id-filter": [zone_id]},
+    }
+    return SoftwareSource(mirror=mirror).release("external-dns", EXTERNAL_DNS_NAMESPACE, values)
+
+
+def keda_chart(*, mirror: ImageMirror | None = None) -> ChartRelease:
+    """The chart of KEDA, which changes the number of model servers by metrics of a workspace for Prometheus.
+
+    Args:
+        mirror: Registries of a closed network, which hold copies of chart and image.
+
+    Example:
+        >>> keda_chart().values["serviceAccount"]["operator"]["name"]
+        'keda-operator'
+    """
+    source = SoftwareSource(mirror=mirror)
+    values: dict[str, Any] = {
+        "image": {
+            "keda": source.registry_and_path("keda"),
+            "metricsApiServer": source.registry_and_path("keda-metrics-apiserver"),
+            "webhooks": source.registry_and_path("keda-admission-webhooks"),
+            "pullPolicy": "IfNotPresent",
+        },
+        "serviceAccount": {"operator": {"name": KEDA_ACCOUNT}},
+    }
+    return source.release("keda", KEDA_NAMESPACE, values)

@@ -1,0 +1,158 @@
+"""A gateway takes requests for several models, and refuses what its load balancer would not take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
+from cdk_gpu_clusters.errors import ConfigError
+from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, ModelRoute, gateway_objects, model_route
+from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
+from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+from kubernetes_schemas import check_objects
+
+CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab"
+GATEWAY = ModelGateway(certificate_arn=CERTIFICATE, hostname="models.example.org", clients=["10.0.0.0/16"])
+SERVER = ServerPod(image="vllm/vllm-openai:v0.21.0", health_path="/ready", drain_seconds=120, stop_delay_seconds=30)
+
+
+def spec_of(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [one["spec"] for one in objects if one["kind"] == kind]
+    return dict(found)
+
+
+def ids(error: pytest.ExceptionInfo[ConfigError]) -> list[str]:
+    return [one.id for one in error.value.findings]
+
+
+@pytest.mark.parametrize("version", [row.version for row in kubernetes_versions()])
+def test_every_object_fits_the_published_crds_and_their_rules(version: str) -> None:
+    full = replace(
+        GATEWAY,
+        clients=["10.0.0.0/16", "pl-0123456789abcdef0"],
+        subnet_ids=["subnet-0a", "subnet-0b"],
+        access_log_bucket="logs-of-models",
+        internet_facing=True,
+    )
+    objects = [
+        *gateway_objects(full),
+        *gateway_objects(ModelGateway(name="inside", plain_http=True, clients=["10.0.0.0/16"])),
+        *model_route("chat", full, SERVER),
+        *model_route("embed", full, SERVER, ModelRoute(path="/", headers={"x-model": "embed"})),
+        *model_route("next", full, SERVER, ModelRoute(path="/a/b", weights={"chat": 95, "chat-next": 5})),
+    ]
+    assert check_objects(objects, version) == len(objects) == 13
+
+
+def test_a_gateway_is_internal_and_speaks_tls_unless_it_says_otherwise() -> None:
+    objects = gateway_objects(GATEWAY)
+    balancer, gateway = spec_of(objects, "LoadBalancerConfiguration"), spec_of(objects, "Gateway")
+    assert balancer["scheme"] == "internal"
+    assert balancer["sourceRanges"] == ["10.0.0.0/16"]
+    (listener,) = balancer["listenerConfigurations"]
+    assert (listener["defaultCertificate"], listener["sslPolicy"]) == (
+        CERTIFICATE,
+        "ELBSecurityPolicy-TLS13-1-2-2021-06",
+    )
+    assert [(one["protocol"], one["port"], one["hostname"]) for one in gateway["listeners"]] == [
+        ("HTTPS", 443, "models.example.org")
+    ]
+
+
+def test_plain_http_has_port_80_and_no_certificate() -> None:
+    objects = gateway_objects(ModelGateway(plain_http=True, clients=["10.0.0.0/16"]))
+    assert "listenerConfigurations" not in spec_of(objects, "LoadBalancerConfiguration")
+    assert [(one["protocol"], one["port"]) for one in spec_of(objects, "Gateway")["listeners"]] == [("HTTP", 80)]
+
+
+def test_prefix_lists_are_no_ranges() -> None:
+    objects = gateway_objects(replace(GATEWAY, clients=["pl-0123456789abcdef0"]))
+    balancer = spec_of(objects, "LoadBalancerConfiguration")
+    assert (balancer["securityGroupPrefixes"], "sourceRanges" in balancer) == (["pl-0123456789abcdef0"], False)
+
+
+def test_servers_do_not_see_the_path_of_their_model() -> None:
+    (rule,) = spec_of(model_route("chat", GATEWAY, SERVER), "HTTPRoute")["rules"]
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/chat"}}]
+    assert rule["filters"][0]["urlRewrite"]["path"] == {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}
+    (alone,) = spec_of(model_route("chat", GATEWAY, SERVER, ModelRoute(path="/")), "HTTPRoute")["rules"]
+    assert "filters" not in alone
+
+
+def test_the_route_leads_to_the_service_of_the_deployment() -> None:
+    pool = node_pool("chat", instance_type="g6e.48xlarge", node_count=2)
+    services = [one for one in model_deployment("chat", pool, SERVER, devices_per_server=8) if one["kind"] == "Service"]
+    (rule,) = spec_of(model_route("chat", GATEWAY, SERVER), "HTTPRoute")["rules"]
+    (backend,) = rule["backendRefs"]
+    assert [(one["metadata"]["name"], one["spec"]["ports"][0]["port"]) for one in services] == [
+        (backend["name"], backend["port"])
+    ]
+
+
+def test_the_load_balancer_asks_the_server_itself_and_lets_requests_end() -> None:
+    target = spec_of(model_route("chat", GATEWAY, SERVER), "TargetGroupConfiguration")
+    assert target["targetReference"] == {"name": "chat"}
+    settings = target["defaultConfiguration"]
+    assert (settings["targetType"], settings["healthCheckConfig"]["healthCheckPath"]) == ("ip", "/ready")
+    attributes = {one["key"]: one["value"] for one in settings["targetGroupAttributes"]}
+    assert attributes["deregistration_delay.timeout_seconds"] == "120"
+
+
+def test_a_server_behind_a_load_balancer_takes_requests_for_longer() -> None:
+    pool = node_pool("chat", instance_type="g6e.48xlarge", node_count=2)
+    deployment = model_deployment("chat", pool, SERVER, devices_per_server=8)[0]
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 30}}
+    assert pod["terminationGracePeriodSeconds"] == 150
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"clients": []}, ["GPU-SRV-001"]),
+        ({"clients": ["10.0.0.1/16"]}, ["GPU-SRV-001"]),
+        ({"clients": ["sg-0123456789abcdef0"]}, ["GPU-SRV-001"]),
+        ({"clients": ["10.0.0.1"]}, ["GPU-SRV-001"]),
+        ({"hostname": "Models"}, ["GPU-SRV-002"]),
+        ({"hostname": "*.example.org"}, ["GPU-SRV-002"]),
+        ({"certificate_arn": None}, ["GPU-INF-012"]),
+        ({"plain_http": True}, ["GPU-INF-012"]),
+        ({"plain_http": True, "certificate_arn": None, "internet_facing": True}, ["GPU-INF-012"]),
+        ({"idle_timeout_seconds": 4001}, ["GPU-INF-013"]),
+        ({"name": "Models", "namespace": "A", "clients": []}, ["GPU-K8S-001", "GPU-K8S-001", "GPU-SRV-001"]),
+    ],
+)
+def test_a_wrong_gateway_is_refused(change: dict[str, Any], wrong: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        gateway_objects(replace(GATEWAY, **change))
+    assert ids(error) == wrong
+
+
+@pytest.mark.parametrize(
+    ("route", "wrong"),
+    [
+        (ModelRoute(path="chat"), ["GPU-SRV-002"]),
+        (ModelRoute(path="/chat/"), ["GPU-SRV-002"]),
+        (ModelRoute(path="/v1.0"), ["GPU-SRV-002"]),
+        (ModelRoute(headers={"a": "1", "b": "2", "c": "3"}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a b": "1"}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": ""}), ["GPU-SRV-003"]),
+        (ModelRoute(weights={"chat": 1000}), ["GPU-SRV-004"]),
+        (ModelRoute(weights={"chat": 0}), ["GPU-SRV-004"]),
+        (ModelRoute(path="chat", weights={"Chat": 1}), ["GPU-SRV-002", "GPU-K8S-001"]),
+    ],
+)
+def test_a_wrong_route_is_refused(route: ModelRoute, wrong: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        model_route("chat", GATEWAY, SERVER, route)
+    assert ids(error) == wrong
+
+
+def test_as_many_headers_as_a_rule_holds_are_taken() -> None:
+    assert model_route("chat", GATEWAY, SERVER, ModelRoute(headers={"a": "1", "b": "2"}))
+    nameless = replace(GATEWAY, hostname=None)
+    assert model_route("chat", nameless, SERVER, ModelRoute(headers={"a": "1", "b": "2", "c": "3"}))
