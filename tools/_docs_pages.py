@@ -35,6 +35,7 @@ NAVIGATION: Sections = {
         "docs/eks-software.md",
         "docs/eks-scaling.md",
         "docs/eks-workloads.md",
+        "docs/eks-day-2.md",
         "docs/pcs.md",
         "docs/mig.md",
         "docs/node.md",
