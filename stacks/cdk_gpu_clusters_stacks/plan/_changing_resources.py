@@ -10,7 +10,7 @@ from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version
 from cdk_gpu_clusters_stacks.spec.changes import Resource
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, EfsSpec, LustreSpec, OpenZfsSpec
-from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec
+from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec, FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec, LoadBalancerSpec
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
 
@@ -203,7 +203,10 @@ def _follow_version(before: Side, after: Side) -> str:
     """What nodes do when the control plane has another version: the groups of fleets follow in their own stacks."""
     if not _new_version(before, after):
         return "nodes go on running"
-    fleets = {**after.cluster.training.fleets, **after.cluster.inference.fleets}
+    fleets: dict[str, FleetSpec | InferenceFleetSpec] = {
+        **after.cluster.training.fleets,
+        **after.cluster.inference.fleets,
+    }
     rolling = [name for name, one in fleets.items() if one.update == "rolling"]
     kept = [name for name in fleets if name not in rolling]
     parts = ["nodes go on running, then EKS replaces the system nodes one at a time, and drains each"]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kube_simulation.cluster import Cluster, DeadlockError, Node
+from kube_simulation.cluster import Cluster, DeadlockError, Manifest, Node
 from kube_simulation.workloads import Deployment, Gang, LeaderWorkerSet
 
 #: From the drain of a node until EKS ends the update with PodEvictionFailure.
@@ -197,6 +197,14 @@ class KarpenterDrift:
     limit: int
     most_nodes: int | None = None
     result: str | None = None
+
+    @classmethod
+    def of(cls, node_pool: Manifest, *, pool: str, most_nodes: int | None = None) -> KarpenterDrift:
+        """What a NodePool says of it."""
+        spec = node_pool["spec"]
+        budgets = [int(one["nodes"]) for one in spec["disruption"]["budgets"] if "Drifted" in one["reasons"]]
+        return cls(pool, budget=min(budgets), limit=int(spec["limits"]["nodes"]), most_nodes=most_nodes)
+
     _started: bool = False
     _old: list[Node] = field(default_factory=list)
     #: Old node -> the new one that takes its place.

@@ -295,7 +295,7 @@ class Queue:
     def _flavor(self, job: Gang) -> str:
         wanted = job.template["spec"]["nodeSelector"]
         (name,) = (name for name, spec in self.flavors.items() if wanted.items() <= spec.get("nodeLabels", {}).items())
-        return name
+        return str(name)
 
     def _admit(self, cluster: Cluster, job: Gang) -> None:
         flavor = self._flavor(job)
