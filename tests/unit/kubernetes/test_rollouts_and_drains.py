@@ -394,7 +394,7 @@ def test_karpenter_waits_for_room_in_a_full_reservation_and_takes_no_server_mean
 
 def test_karpenter_waits_while_a_pool_with_bounds_has_all_its_nodes() -> None:
     """More nodes than the most would serve pods that wait, too: the limit has no room for a replacement."""
-    case, made = of_karpenter(3, rolls=True, minimum=1)
+    case, made = of_karpenter(3, rolls=True, minimum=0)
     cluster = running(case)
     with pytest.raises(DeadlockError):
         perform(cluster, [KarpenterDrift.of(made, pool="chat")])
