@@ -38,6 +38,7 @@ NAVIGATION: Sections = {
         "docs/eks-workloads.md",
         "docs/eks-teams.md",
         "docs/eks-ultraservers.md",
+        "docs/eks-day-2.md",
         "docs/pcs.md",
         "docs/mig.md",
         "docs/node.md",

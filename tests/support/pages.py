@@ -79,7 +79,7 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
     "unit/kubernetes/test_workloads_page.py": lambda one: one.language == "yml" and one.page == "docs/eks-workloads.md",
     "packaging/test_blocks_of_pages.py": lambda one: one.language == "text" and one.page == "CONTRIBUTING.md",
     "unit/plan/test_plan_on_pages.py": lambda one: (
-        one.language == "text" and one.page in {"docs/command-line.md", "docs/eks.md"}
+        one.language == "text" and one.page in {"docs/command-line.md", "docs/eks.md", "docs/eks-day-2.md"}
     ),
     "unit/spec/test_cluster_file_page.py": lambda one: one.language in {"yaml", "ini"} and one.page not in _ELSEWHERE,
     "unit/status/test_kueue_queues.py": lambda one: one.language == "yml" and one.page == "docs/status.md",

@@ -159,11 +159,15 @@ def failure_policy(job: GangJob) -> dict[str, Any]:
 
 def job_policy() -> dict[str, Any]:
     """One failed pod fails its job; where its node ended, with a reason of its own."""
-    disrupted = [{"type": "DisruptionTarget", "status": "True"}]
     return {
         "backoffLimit": 0,
-        "podFailurePolicy": {"rules": [{"action": "FailJob", "onPodConditions": disrupted}]},
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onPodConditions": disrupted()}]},
     }
+
+
+def disrupted() -> list[dict[str, str]]:
+    """The condition of a pod whose node ended or was drained (Kubernetes documentation, "Disruptions")."""
+    return [{"type": "DisruptionTarget", "status": "True"}]
 
 
 def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.gang_job import COMPLETION_INDEX, queue_label
+from cdk_gpu_clusters.kubernetes.gang_job import COMPLETION_INDEX, disrupted, queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
     NodeShare,
     container_security,
@@ -151,6 +151,8 @@ def mig_fan_out(
                 "parallelism": min(processes or slice_count(pool, profile), slice_count(pool, profile)),
                 # A process that fails does not hold up the others.
                 "backoffLimitPerIndex": _RETRIES,
+                # The end of a node is no failure of the process.
+                "podFailurePolicy": {"rules": [{"action": "Ignore", "onPodConditions": disrupted()}]},
                 "template": {
                     "metadata": {
                         "labels": {"app.kubernetes.io/name": names[profile.name]},

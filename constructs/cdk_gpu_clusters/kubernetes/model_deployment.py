@@ -2,7 +2,7 @@
 
 Sources: vLLM documentation, "Using Kubernetes" (probes, /dev/shm); Kubernetes documentation, "Deployments" (a share of
 unavailable pods is rounded down, to one at least) and "Specifying a Disruption Budget for your Application" (rounded
-up).
+up; `AlwaysAllow`, recommended so that pods which never become ready do not hold up a drain).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
@@ -42,6 +43,8 @@ _WEIGHTS = "-weights"
 _SERVICE_PORT = 80
 #: Percentage of the servers that change at a time. This library's choice.
 _AT_ONCE = 25
+#: Kubernetes evicts servers that are not ready also while the budget allows no other one.
+ALWAYS_EVICT_UNHEALTHY = "AlwaysAllow"
 
 SERVER_COUNT = define_rule(
     "GPU-K8S-010",
@@ -72,13 +75,15 @@ def model_deployment(
     profile: str | None = None,
     servers: int | None = None,
     scaling: ServerScaling | QueueScaling | None = None,
+    shares_nodes: bool = False,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> list[KubernetesObject]:
     """A Deployment of model servers with its Service, its disruption budget and, where asked for, its autoscaler.
 
     A new version takes the places of old servers, and needs none beside them: reserved GPUs are all in use. At most a
     quarter of the present servers change at a time. The disruption budget also allows an update of the nodes to empty
-    as many of them as it replaces at once: their servers have no other place until new nodes are there.
+    as many of them as it replaces at once: their servers have no other place until new nodes are there. Servers that
+    are not ready do not hold up a drain.
 
     Args:
         name: Name of all objects, and the host name of the Service.
@@ -89,6 +94,8 @@ def model_deployment(
         servers: How many; as many as the group has places for if left out. With `scaling`, leave it out.
         scaling: Between how many, and by what, their number changes; it stays as it is if left out. `QueueScaling` is
             for vLLM, in a cluster with `Keda`.
+        shares_nodes: Whether pods of others take the places that these servers leave free. The budget then allows all
+            servers that a drained node may hold, however few there are in all.
         namespace: Namespace.
 
     Returns:
@@ -133,7 +140,11 @@ def model_deployment(
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": metadata(name, namespace=namespace),
-            "spec": {"maxUnavailable": f"{max(_AT_ONCE, pool.drained_percent)}%", "selector": _selector(name)},
+            "spec": {
+                "maxUnavailable": f"{_away_percent(pool, places.count, servers if shares_nodes else None)}%",
+                "unhealthyPodEvictionPolicy": ALWAYS_EVICT_UNHEALTHY,
+                "selector": _selector(name),
+            },
         },
         *_scaler(name, server, scaling, places.count, namespace),
     ]
@@ -145,6 +156,14 @@ def _scaler(
     if isinstance(scaling, QueueScaling):
         return scaled_model(name, scaling, places, start_seconds=server.start_seconds, namespace=namespace)
     return [] if scaling is None else [model_autoscaler(name, scaling, places, namespace=namespace)]
+
+
+def _away_percent(pool: NodePool, places: int, servers: int | None) -> int:
+    """The share of the servers that may be away, in percent: a quarter, or those on the nodes of one step."""
+    drained = pool.drained_percent
+    if servers is not None:
+        drained = min(100, ceil(drained * places / servers))
+    return max(_AT_ONCE, drained)
 
 
 def _check_gpus(pool: NodePool, server: ServerPod, devices_per_server: int) -> list[Finding]:

@@ -14,7 +14,7 @@ from typing import Any
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gang_job import NODE_COUNT, check_gpus, queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import placement, pod_resources, whole_node
-from cdk_gpu_clusters.kubernetes.model_deployment import service
+from cdk_gpu_clusters.kubernetes.model_deployment import ALWAYS_EVICT_UNHEALTHY, service
 from cdk_gpu_clusters.kubernetes.model_server import (
     ServerPod,
     check_server,
@@ -60,11 +60,12 @@ def multi_node_model(
     queue: str | None = None,
     same_layer: int | None = None,
 ) -> list[KubernetesObject]:
-    """A LeaderWorkerSet of vLLM servers over several entire nodes each, and the Service of their leaders.
+    """A LeaderWorkerSet of vLLM servers over several entire nodes each, with the Service of their leaders and a budget.
 
     Behind the server's own arguments are those by which vLLM splits the model: every layer over the GPUs of a node,
     the layers over the nodes. A group restarts when one of its pods does; a new version takes the place of one
-    group at a time.
+    group at a time. A drain takes one group at a time, too, or the groups of as many nodes as an update of the node
+    group replaces at once.
 
     Args:
         name: Name of the LeaderWorkerSet; its Service is called `<name>-leader`.
@@ -86,7 +87,7 @@ def multi_node_model(
         >>> server = ServerPod(image="vllm/vllm-openai:v0.21.0", command=["--model", "/models/large"])
         >>> objects = multi_node_model("large", pool, server, nodes_per_server=2)
         >>> [one["kind"] for one in objects], objects[0]["spec"]["replicas"]
-        (['LeaderWorkerSet', 'Service'], 2)
+        (['LeaderWorkerSet', 'Service', 'PodDisruptionBudget'], 2)
     """
     raise_for(
         [
@@ -125,7 +126,27 @@ def multi_node_model(
             },
         },
         service(f"{name}{_LEADER}", {_SET: name, _WORKER: "0"}, namespace),
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata(name, namespace=namespace),
+            "spec": {
+                "maxUnavailable": _pods_away(pool, nodes_per_server),
+                "unhealthyPodEvictionPolicy": ALWAYS_EVICT_UNHEALTHY,
+                "selector": {"matchLabels": {_SET: name}},
+            },
+        },
     ]
+
+
+def _pods_away(pool: NodePool, nodes_per_server: int) -> int:
+    """Pods that evictions may make unavailable: one, whose group then restarts, so that its other pods are not ready.
+
+    If an update empties several nodes at once, these may be of as many groups: the pods of all but one of these, and
+    the first of the last. Each pod has an entire node.
+    """
+    nodes = max(1, pool.drained_percent * pool.node_count // 100)
+    return (nodes - 1) * nodes_per_server + 1
 
 
 @check

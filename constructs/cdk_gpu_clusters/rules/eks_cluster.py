@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -57,6 +58,18 @@ SYSTEM_ROOM = define_rule(
     source="requests of the charts and add-ons: catalogue/data/kubernetes.json, system_pods; awslabs/amazon-eks-ami @ "
     "81fec2e, what kubelet reserves; Kubernetes documentation, Deployments: a rolling update starts a pod beside the "
     "old ones",
+)
+VERSION_CHANGE = define_rule(
+    "GPU-EKS-081",
+    "A deployment takes the control plane to the next minor version of Kubernetes, one at a time",
+    source='Amazon EKS user guide @ 13c3274, "Update existing cluster to new Kubernetes version"; @ 2471175, "Rollback '
+    'cluster to previous Kubernetes version": by the API, CLI or console, not by a template',
+)
+SUPPORT_ENDED = define_rule(
+    "GPU-EKS-082",
+    "A cluster has a version of Kubernetes that EKS still supports",
+    source='Amazon EKS user guide, "Understand the Kubernetes version lifecycle on EKS": at the end of extended '
+    "support EKS updates the control plane by itself; days: catalogue/data/kubernetes.json",
 )
 SERVICE_CIDR = define_rule(
     "GPU-EKS-025",
@@ -138,6 +151,64 @@ def check_version(version: str) -> Iterator[Finding]:
         fix=f'kubernetes_version="{names[-2]}"',
         path="kubernetes_version",
         severity=Severity.WARNING if newer else Severity.ERROR,
+    )
+
+
+@check
+def check_version_change(before: str, after: str) -> Iterator[Finding]:
+    """Find a version to which EKS does not take a control plane in one deployment.
+
+    Args:
+        before: Version of the cluster, such as `1.34`.
+        after: Version that it is to have.
+
+    Example:
+        >>> [one.allowed for one in check_version_change("1.33", "1.35")]
+        ['1.33 or 1.34']
+    """
+    if not all(re.fullmatch(r"1\.\d+", one) for one in (before, after)):
+        return
+    steps = _minor(after)[1] - _minor(before)[1]
+    if steps in {0, 1}:
+        return
+    following = f"1.{_minor(before)[1] + 1}"
+    if steps < 0:
+        cause = "a template does not take a control plane back to an older version"
+        allowed = f"{before} or {following}"
+        fix = "keep the version; within 7 days after an update, EKS goes back by one version (docs: Amazon EKS, day 2)"
+    else:
+        cause = "EKS updates a control plane by one minor version at a time"
+        allowed = f"{before} or {following}"
+        fix = f"deploy {following} first, and update the nodes of every group to it before the next version"
+    yield VERSION_CHANGE.finding(
+        cause=cause, got=f"{before} to {after}", allowed=allowed, fix=fix, path="kubernetes_version"
+    )
+
+
+@check
+def check_support(version: str, today: date) -> Iterator[Finding]:
+    """Find a version whose extended support has ended; nothing for one that the catalogue does not know.
+
+    Args:
+        version: Version of a cluster that EKS makes or updates.
+        today: Day of the check.
+
+    Example:
+        >>> [one.got for one in check_support("1.31", date(2026, 11, 27))]
+        ['1.31, supported until 2026-11-26']
+    """
+    row = next((one for one in kubernetes_versions() if one.version == version), None)
+    if row is None or row.extended_support_ends is None or today <= row.extended_support_ends:
+        return
+    supported = [
+        one.version for one in kubernetes_versions() if one.extended_support_ends and one.extended_support_ends >= today
+    ]
+    yield SUPPORT_ENDED.finding(
+        cause="EKS no longer supports this version, and updates such a control plane by itself",
+        got=f"{version}, supported until {row.extended_support_ends}",
+        allowed=", ".join(supported) or "a version that a later release of this library knows",
+        fix="choose a later version; of an existing cluster, that which describe-cluster shows, or the next one",
+        path="kubernetes_version",
     )
 
 

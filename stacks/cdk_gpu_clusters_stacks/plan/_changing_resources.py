@@ -8,10 +8,10 @@ from dataclasses import KW_ONLY, dataclass
 from cdk_gpu_clusters.fleet.karpenter import is_static
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
-from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases, volumes
+from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.spec.changes import Resource
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, EfsSpec, LustreSpec, OpenZfsSpec
-from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec
+from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec, FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec, LoadBalancerSpec
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
 
@@ -223,6 +223,44 @@ def _follow_pool(before: Side, after: Side) -> str:
     if _rolls(after):
         return "Karpenter replaces running nodes that differ one at a time, the new one first (update: rolling)"
     return "running nodes stay as they are; nodes that are launched later are of the new class (update: never)"
+
+
+def _new_version(before: Side, after: Side) -> bool:
+    return kubernetes_version(before.cluster) != kubernetes_version(after.cluster)
+
+
+def _follow_version(before: Side, after: Side) -> str:
+    """What nodes do when the control plane has another version: the groups of fleets follow in their own stacks."""
+    if not _new_version(before, after):
+        return "nodes go on running"
+    fleets: dict[str, FleetSpec | InferenceFleetSpec] = {
+        **after.cluster.training.fleets,
+        **after.cluster.inference.fleets,
+    }
+    rolling = [name for name, one in fleets.items() if one.update == "rolling"]
+    kept = [name for name in fleets if name not in rolling]
+    parts = ["nodes go on running, then EKS replaces the system nodes one at a time, and drains each"]
+    if rolling:
+        parts.append(f"then the nodes of {', '.join(rolling)}, by their stacks")
+    if kept:
+        parts.append(
+            f"nodes of {', '.join(kept)} keep {kubernetes_version(before.cluster)} (update: never): bring them to this "
+            "version before the next one"
+        )
+    return "; ".join(parts)
+
+
+def _follow_system_nodes(before: Side, after: Side) -> str:
+    if _new_version(before, after):
+        return "EKS replaces the system nodes one at a time, after the control plane, and drains each"
+    return ""
+
+
+def _follow_group(before: Side, after: Side) -> str:
+    """What a changed node group does to its nodes."""
+    if _new_version(before, after) and _rolls(after):
+        return "EKS replaces running nodes one at a time, and drains each (update: rolling)"
+    return _follow_group_size(before, after)
 
 
 def _follow_group_size(before: Side, after: Side) -> str:
@@ -437,7 +475,7 @@ _KUBERNETES = (
         "AWS::EKS::Cluster",
         updated="the cluster changes in place; EKS updates one minor version at a time, and goes back by one only "
         "within 7 days",
-        nodes="nodes go on running",
+        nodes=_follow_version,
         source="Amazon EKS API, UpdateClusterVersion and UpdateClusterConfig; "
         'Amazon EKS user guide, "Roll back a cluster to a previous Kubernetes version"; '
         + _SCHEMA.format("AWS::EKS::Cluster"),
@@ -446,6 +484,7 @@ _KUBERNETES = (
         Resource.SYSTEM_NODES,
         "AWS::EKS::Nodegroup",
         updated="the group of the system nodes changes in place",
+        nodes=_follow_system_nodes,
         replaced="other system nodes are made, then the old ones go; the cluster's own pods move",
     ),
     Row(
@@ -805,7 +844,7 @@ _FLEET = (
         removed="the node group goes: a node pool of Karpenter takes its place, with the same nodes",
         joins="nodes are a managed node group of the cluster; pods select them by labels and tolerate their taints",
         leaves="the node group goes, and EKS drains its nodes",
-        nodes=_follow_group_size,
+        nodes=_follow_group,
         nodes_leave=_NO_ROOM,
         source="Amazon EKS API, UpdateNodegroupConfig; " + _SCHEMA.format("AWS::EKS::Nodegroup"),
     ),

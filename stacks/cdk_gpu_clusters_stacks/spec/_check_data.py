@@ -55,6 +55,7 @@ from cdk_gpu_clusters.rules.lustre import (
 from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
 from cdk_gpu_clusters.rules.zones import check_zone, is_zone_id
 
+from ._check_eks import check_new_version
 from ._check_nodes import check_block_sizes
 from ._document import Fault, Key, dotted, faults_at
 from ._parts import SpecParts
@@ -275,14 +276,14 @@ _EXPRESS_KEYS = ("express_zone_id", "express_base_name")
 
 
 def check_change(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
-    """Find changes that would replace a store of a deployed cluster, or that its service refuses; blocks that shrink.
+    """Find changes that would replace a store of a deployed cluster, or that AWS refuses; blocks that shrink.
 
     A store that is added or removed is no such change: the stack of a removed one stays until you delete it.
 
     Returns:
         Faults at keys of the new file.
     """
-    faults = [*check_block_sizes(deployed, wanted)]
+    faults = [*check_block_sizes(deployed, wanted), *check_new_version(deployed, wanted)]
     if not deployed.data:
         return faults
     faults += _check_cluster(deployed, wanted)

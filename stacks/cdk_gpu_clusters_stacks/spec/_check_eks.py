@@ -12,13 +12,20 @@ from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.karpenter import check_karpenter
 from cdk_gpu_clusters.kubernetes.compute_domain import ULTRASERVERS, check_domains_version, connects_nodes
-from cdk_gpu_clusters.rules.eks_cluster import check_public_cidrs, check_system_nodes, check_version
+from cdk_gpu_clusters.rules.eks_cluster import (
+    check_public_cidrs,
+    check_support,
+    check_system_nodes,
+    check_version,
+    check_version_change,
+)
 from cdk_gpu_clusters.rules.inference import check_tls
 from cdk_gpu_clusters.rules.karpenter import ROOM_FOR_DRIFT
 from cdk_gpu_clusters.rules.model_servers import CACHE_ON_SCRATCH
 from cdk_gpu_clusters.rules.node_group import check_autoscaled
 
 from ._base import SpecModel
+from ._check_nodes import clock
 from ._check_values import check_arn
 from ._document import Fault, Key, faults_at
 from ._parts import FleetPart, SpecParts
@@ -40,6 +47,7 @@ from ._rules import (
 from .eks import EksSpec, GatewaySpec, SystemNodesSpec
 from .fleet import ImageByOs
 from .inference import InferenceFleetSpec
+from .model import ORCHESTRATORS, ClusterSpec
 from .network import ExistingNetwork, NewNetwork
 from .planned_fleet import PlannedFleet
 
@@ -234,11 +242,20 @@ def _check_new(spec: EksSpec) -> list[Fault]:
     nodes, version = spec.system_nodes, spec.kubernetes_version
     in_words = f'write kubernetes_version: "{DEFAULT_KUBERNETES_VERSION}"'
     versions = [] if version is None else [replace(one, fix=in_words) for one in check_version(version)]
+    versions += [] if version is None else check_support(version, clock().date())
     return [
         *faults_at(("eks", "kubernetes_version"), versions),
         *faults_at(("eks", "public_access_cidrs"), check_public_cidrs(spec.public_access_cidrs)),
         *faults_at(("eks", "system_nodes", "instance_type"), _about_system_nodes(nodes)),
     ]
+
+
+def check_new_version(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
+    """Find a version to which the control plane of a deployed cluster does not go in one deployment."""
+    if any(not ORCHESTRATORS[one.orchestrator].joins_eks or one.eks.existing for one in (deployed, wanted)):
+        return []
+    before, after = (one.eks.kubernetes_version or DEFAULT_KUBERNETES_VERSION for one in (deployed, wanted))
+    return faults_at(("eks", "kubernetes_version"), check_version_change(before, after))
 
 
 def _about_system_nodes(nodes: SystemNodesSpec) -> list[Finding]:

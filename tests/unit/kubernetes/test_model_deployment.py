@@ -125,6 +125,14 @@ def test_an_update_empties_full_nodes_although_evicted_servers_have_no_other_pla
     assert budget <= max(evicted + servers // 50 + 1, -(-servers // 4))
 
 
+def test_servers_that_share_their_nodes_may_all_leave_one() -> None:
+    pool = pool_of("g6e.48xlarge", node_count=4)
+    for shares, share in ((False, "25%"), (True, "50%")):
+        found = deploy(pool, servers=16, shares_nodes=shares)["PodDisruptionBudget"]["spec"]
+        assert found["maxUnavailable"] == share
+    assert deploy(pool, servers=2, shares_nodes=True)["PodDisruptionBudget"]["spec"]["maxUnavailable"] == "100%"
+
+
 def test_probes_wait_for_the_model_and_ask_its_own_path() -> None:
     found = deploy(pool_of("g6e.48xlarge"), replace(VLLM, health_path="/ready", port=9000, start_seconds=900))
     container = only(found["Deployment"])
@@ -308,7 +316,7 @@ def test_the_image_of_the_vllm_project_uses_no_efa(image: str, warned: bool) -> 
 def test_a_model_over_two_nodes_is_a_group_of_two_whole_nodes() -> None:
     objects = large()
     check_everywhere(objects)
-    assert kinds(objects) == ["LeaderWorkerSet", "Service"]
+    assert kinds(objects) == ["LeaderWorkerSet", "Service", "PodDisruptionBudget"]
     spec = objects[0]["spec"]
     assert (spec["replicas"], spec["leaderWorkerTemplate"]["size"]) == (8, 2)
     assert spec["leaderWorkerTemplate"]["restartPolicy"] == "RecreateGroupOnPodRestart"
@@ -317,6 +325,16 @@ def test_a_model_over_two_nodes_is_a_group_of_two_whole_nodes() -> None:
         asked = requests(container)
         assert [int(asked[name]) for name in ("nvidia.com/gpu", "vpc.amazonaws.com/efa")] == [8, 32]
         assert {"name": "FI_PROVIDER", "value": "efa"} in container["env"]
+
+
+@pytest.mark.parametrize(("at_once", "pods"), [(1, 1), (2, 3), (3, 5)])
+def test_a_drain_takes_the_groups_of_as_many_nodes_as_an_update_replaces_at_once(at_once: int, pods: int) -> None:
+    """The budget counts pods: all of one group are away when one is, so that the next drain waits for the group."""
+    pool = pool_of("p5.48xlarge", node_count=16, max_unavailable=at_once)
+    group, _, budget = large(pool, replace(VLLM, weights_path=None))
+    spec = budget["spec"]
+    assert (spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"]) == (pods, "AlwaysAllow")
+    assert spec["selector"]["matchLabels"] == {"leaderworkerset.sigs.k8s.io/name": group["metadata"]["name"]}
 
 
 def test_vllm_learns_how_the_model_is_split_and_who_leads() -> None:
@@ -334,7 +352,7 @@ def test_vllm_learns_how_the_model_is_split_and_who_leads() -> None:
 
 
 def test_clients_reach_leaders_alone_under_a_name_that_the_set_does_not_take() -> None:
-    (group, entry) = large()
+    group, entry, _ = large()
     assert entry["metadata"]["name"] == "large-leader"
     assert entry["spec"]["selector"] == {
         "leaderworkerset.sigs.k8s.io/name": "large",
@@ -347,7 +365,7 @@ def test_clients_reach_leaders_alone_under_a_name_that_the_set_does_not_take() -
 
 
 def test_a_group_in_a_queue_gets_all_its_nodes_at_once_and_near_to_each_other() -> None:
-    (group, _) = large(queue="gpu-jobs", same_layer=3)
+    group, *_ = large(queue="gpu-jobs", same_layer=3)
     check_everywhere([group])
     assert group["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu-jobs"
     template = group["spec"]["leaderWorkerTemplate"]

@@ -41,3 +41,11 @@ def test_what_the_word_eks_changes(tmp_path: Path, capsys: pytest.CaptureFixture
     text = Path(ON_EKS).read_text(encoding="utf-8")
     deployed.write_text(text.replace("orchestrator: eks", "orchestrator: ec2"), encoding="utf-8")
     assert_in_order(SHOWN["docs/eks.md"], printed([ON_EKS, "--against", str(deployed)], capsys))
+
+
+def test_what_another_version_of_kubernetes_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = tmp_path / "deployed.yaml", tmp_path / "cluster.yaml"
+    text = Path(ON_EKS).read_text(encoding="utf-8")
+    for file, version in ((before, "1.34"), (after, "1.35")):
+        file.write_text(text.replace("\neks:\n", f'\neks:\n  kubernetes_version: "{version}"\n'), encoding="utf-8")
+    assert_in_order(SHOWN["docs/eks-day-2.md"], printed([str(after), "--against", str(before)], capsys))
