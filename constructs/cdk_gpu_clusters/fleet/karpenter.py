@@ -118,7 +118,7 @@ def check_karpenter(fleet: FleetPlan, group: NodeGroupPlan) -> list[Finding]:
         group: The plan of its node group.
 
     Returns:
-        Findings GPU-K8S-001, GPU-EKS-060 to -065 and -075.
+        Findings GPU-K8S-001, GPU-EKS-060 to -065, -075 and -076.
     """
     return [
         *check_name(karpenter_name(group)),

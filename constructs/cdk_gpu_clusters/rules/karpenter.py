@@ -73,6 +73,14 @@ SUPPLY = define_rule(
 )
 
 
+END = define_rule(
+    "GPU-EKS-076",
+    "Karpenter drains nodes before the end of a Capacity Block, and at no other time that a fleet has",
+    source="aws/karpenter-provider-aws @ 1d92708, website/content/en/v1.14/tasks/odcrs.md; this library has no state "
+    "machine for a node pool",
+)
+
+
 def unknown_cluster_name() -> Finding:
     """The finding about a cluster whose name only the deployment knows."""
     return UNKNOWN_NAME.finding(
@@ -163,6 +171,14 @@ def check_karpenter_capacity(terms: CapacityTerms, *, rolls: bool) -> Iterator[F
             got=terms.reservation_group_arn,
             allowed="the id of a reservation or Capacity Block",
             fix="name one reservation, or use a managed node group",
+            path="capacity",
+        )
+    if terms.ends_at is not None and not terms.kind.is_block:
+        yield END.finding(
+            cause="nothing would empty the node pool before this time, and its nodes would go on billing",
+            got=f"{terms.ends_at:%Y-%m-%dT%H:%MZ}",
+            allowed="capacity without an end, or a Capacity Block",
+            fix="leave the end out and remove the nodes yourself, or use a managed node group",
             path="capacity",
         )
     if rolls and terms.kind.is_reserved:

@@ -57,6 +57,10 @@ def fleet(tmp_path: Path, text: str) -> PlannedFleet:
         ("nodes: 2", BOUNDED),
         ("g6e.xlarge, nodes: 2", f"p5.48xlarge, {BOUNDED}"),
         ("nodes: 2", "nodes: 2, capacity: spot"),
+        (
+            "g6e.xlarge, nodes: 2",
+            "p5.48xlarge, nodes: 2, capacity: { capacity_block: cr-0123456789abcdef0, ends_at: 2099-12-15T11:30Z }",
+        ),
         ("nodes: 2", "nodes: 2, capacity: { new_reservation: { unlimited: true } }"),
         ("nodes: 2", "nodes: 2, update: rolling"),
         ("g6e.xlarge, nodes: 2", f"p4d.24xlarge, efa: false, mig: '1g.5gb,1g.5gb', {BOUNDED}"),
@@ -89,6 +93,16 @@ def test_what_karpenter_launches_has_no_finding(old: str, new: str, tmp_path: Pa
             "update GPU-EKS-065 warning",
         ),
         ("g6e.xlarge", "p5.48xlarge", "nodes GPU-EKS-075 warning"),
+        (
+            "nodes: 2",
+            "nodes: 2, capacity: { on_demand: { ends_at: 2099-12-15T11:30Z } }",
+            "capacity GPU-EKS-076 error",
+        ),
+        (
+            "nodes: 2",
+            "nodes: 2, capacity: { reservation: cr-0123456789abcdef0, ends_at: 2099-12-15T11:30Z }",
+            "capacity GPU-EKS-076 error",
+        ),
         ("managed_by: karpenter", "managed_by: fargate", "managed_by GPU-SPEC-008 error"),
         (
             "apply: true",

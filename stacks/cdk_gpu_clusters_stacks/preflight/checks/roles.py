@@ -151,21 +151,27 @@ _LAUNCHES = "AWSServiceRoleForAutoScaling"
 
 @define_check(
     "GPU-PRE-133",
-    "EC2 Auto Scaling may use the key that encrypts new volumes by default",
+    "EC2 Auto Scaling or Karpenter may use the key that encrypts new volumes by default",
     source='EC2 Auto Scaling user guide, "Required AWS KMS key policy for use with encrypted volumes"; EC2 API '
     "reference, GetEbsDefaultKmsKeyId",
     calls=(EBS_KEY, KEY_POLICY),
     subjects=_when(fleets_where(lambda fleet: fleet.spec.root_volume.encryption_key_arn is None)),
     unless="every fleet names the key of its volumes",
 )
-def _default_key_lets_launch(_: Cluster, inquiry: Inquiry) -> Verdict:
+def _default_key_lets_launch(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     key = str(inquiry.ask(EBS_KEY)["KmsKeyId"])
     if key.endswith(_AWS_EBS_KEY):
         return passed(key)
     policy = str(inquiry.ask(KEY_POLICY, KeyId=key, PolicyName="default")["Policy"])
     # The policy of the key that AWS manages admits everyone in the account by way of EC2.
-    if _LAUNCHES in policy or '"kms:ViaService"' in policy:
+    pooled = any(one.is_pool and one.spec.root_volume.encryption_key_arn is None for one in cluster.fleets.values())
+    if '"kms:ViaService"' in policy or (_LAUNCHES in policy and not pooled):
         return passed(f"{key} admits EC2 Auto Scaling")
+    if pooled:
+        return warned(
+            f"new volumes are encrypted with {key}, which the role of Karpenter may not use: no node is launched",
+            fix="name the key in root_volume.encryption_key_arn, which gives Karpenter the right",
+        )
     return warned(
         f"new volumes are encrypted with {key}, whose policy does not name {_LAUNCHES}: without a grant, every launch "
         "fails with Client.InvalidKMSKey.InvalidState",
