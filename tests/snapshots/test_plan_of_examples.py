@@ -54,6 +54,10 @@ SAYS = {
         "an autoscaler of the cluster's",
         "control plane, in standard support; system nodes",
     ),
+    "eks-g6e-teams": (
+        "research: 8 of 16 nvidia.com/gpu of workers, 12 at most, lends 8; weight 2; 1 member in",
+        "product: 4 of 16 nvidia.com/gpu of workers, 12 at most, lends 0; weight 1; 1 member in",
+    ),
     "eks-g6e-vllm": (
         "2 servers a node of vllm/vllm-openai:v0.11.0, 4 GPUs each: pods behind a Service",
         "nvidia.com/gpu: 8",

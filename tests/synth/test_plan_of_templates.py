@@ -192,7 +192,9 @@ def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
     assert nodes["ScalingConfig"]["DesiredSize"] == planned.system_nodes.node_count
     assert len(nodes["Subnets"]) == len(planned.system_nodes.subnets)
     entries = resources(assembly, planned.stack_name, "AWS::EKS::AccessEntry")
-    assert {one["PrincipalArn"] for one in entries} == set(planned.admins)
+    groups = {one["PrincipalArn"]: tuple(one.get("KubernetesGroups", ())) for one in entries}
+    members = {arn: (team.group,) for team in planned.teams for arn in team.members}
+    assert groups == {**dict.fromkeys(planned.admins, ()), **members}
 
 
 def test_compute_node_groups_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
