@@ -168,6 +168,20 @@ def test_node_whose_capacity_block_ends_is_cordoned_and_its_pods_end(
         assert ("jobs", "ok", f"deleted 1 pods of {NAME}") in node.events("gpu-node-drain")
 
 
+def test_the_imex_service_of_an_image_cannot_start_where_the_dra_driver_has_daemons_of_its_own(
+    lab: Lab, cluster: Kubernetes
+) -> None:
+    """As on UltraServers, of which no model stands here: the setting alone is theirs."""
+    with eks_node(lab, cluster, managed("g6.xlarge", scratch=False), **L4) as node:
+        user_data = node.metadata.user_data
+        node.metadata.user_data = user_data.replace("GPU_ORCHESTRATOR=eks", "GPU_ORCHESTRATOR=eks\n    GPU_IMEX_OFF=1")
+        node.power_on()
+        node.ready()
+        joined(node, cluster)
+        assert ("imex", "ok", "nvidia-imex.service is masked") in node.events("gpu-node-boot")
+        assert node.run("systemctl is-enabled nvidia-imex", check=False).stdout == "masked\n"
+
+
 def test_node_stays_out_with_fewer_efa_devices(lab: Lab, cluster: Kubernetes) -> None:
     with eks_node(lab, cluster, managed("p5.48xlarge"), efa_count=31) as node:
         node.power_on(uptime_seconds=1485)
