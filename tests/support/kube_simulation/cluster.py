@@ -20,7 +20,7 @@ from random import Random
 from typing import Any, Protocol
 
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.kubernetes.queues import node_quota
+from cdk_gpu_clusters.kubernetes.team_quotas import node_quota
 from kubernetes_pools import containers, number
 
 Manifest = Mapping[str, Any]
