@@ -114,19 +114,22 @@ def check_teams(teams: Sequence[Team], pools: Sequence[NodePool], *, cluster_que
     Returns:
         Findings GPU-K8S-001, GPU-TEAM-001 to -005, each with a path such as `teams[0].quotas[1].nominal`.
     """
-    found = [one for index, team in enumerate(teams) for one in _check_name(index, team, teams, cluster_queue)]
     known = {pool.name: pool for pool in pools}
-    usable = [
-        (f"teams[{index}].quotas[{place}]", team, quota)
+    found = [
+        one
         for index, team in enumerate(teams)
-        for place, quota in enumerate(team.quotas)
+        for one in (*_check_name(index, team, teams, cluster_queue), *_check_weight(index, team))
     ]
+    usable = []
     for index, team in enumerate(teams):
-        found += _check_weight(index, team)
-    for path, team, quota in usable:
-        found += [*_check_device(path, team, quota, known), *_check_numbers(path, quota)]
-    # Sums are only of numbers that are right by themselves.
-    return found or [*_check_totals(usable, known), *_check_borrowing(usable, known)]
+        for place, quota in enumerate(team.quotas):
+            path = f"teams[{index}].quotas[{place}]"
+            wrong = [*_check_device(path, team, quota, known), *_check_numbers(path, quota)]
+            found += wrong
+            if not wrong:
+                usable.append((path, quota))
+    # Sums are of quotas that are right by themselves: others would make faults of their own.
+    return [*found, *_check_totals(usable, known), *_check_borrowing(usable, known)]
 
 
 @check
@@ -211,13 +214,13 @@ def _check_numbers(path: str, quota: TeamQuota) -> Iterator[Finding]:
         )
 
 
-_Usable = Sequence[tuple[str, Team, TeamQuota]]
+_Usable = Sequence[tuple[str, TeamQuota]]
 
 
 @check
 def _check_totals(usable: _Usable, known: Mapping[str, NodePool]) -> Iterator[Finding]:
     given: Counter[tuple[str, str]] = Counter()
-    for path, _, quota in usable:
+    for path, quota in usable:
         key = quota.pool, quota.resource
         total, before = device_count(known[quota.pool], quota.resource), given[key]
         given[key] += quota.nominal
@@ -233,8 +236,8 @@ def _check_totals(usable: _Usable, known: Mapping[str, NodePool]) -> Iterator[Fi
 
 @check
 def _check_borrowing(usable: _Usable, known: Mapping[str, NodePool]) -> Iterator[Finding]:
-    every = [quota for _, _, quota in usable]
-    for path, _, quota in usable:
+    every = [quota for _, quota in usable]
+    for path, quota in usable:
         pool = known[quota.pool]
         most = most_borrowed(pool, quota, every)
         # Where teams have more than there is, that is the fault.

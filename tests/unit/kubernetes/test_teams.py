@@ -317,14 +317,26 @@ def test_names_of_other_namespaces_and_queues_are_refused(name: str) -> None:
         queues(POOLS, teams=[team])
 
 
+def test_sums_are_of_quotas_that_are_right_by_themselves() -> None:
+    quotas = [TeamQuota(pool="others", nominal=900), TeamQuota(pool="trainers", nominal=129)]
+    with pytest.raises(ConfigError) as caught:
+        queues(POOLS, teams=[Team(name="Odd", quotas=quotas), Team(name="even", quotas=quotas[:1])])
+    assert [(one.id, one.path) for one in caught.value.findings] == [
+        ("GPU-K8S-001", "teams[0].name"),
+        ("GPU-TEAM-002", "teams[0].quotas[0].pool"),
+        ("GPU-TEAM-002", "teams[1].quotas[0].pool"),
+        ("GPU-TEAM-003", "teams[0].quotas[1].nominal"),
+    ]
+
+
 def test_names_twice_odd_names_and_weights_are_found_together() -> None:
     odd = Team(name="No_Team", quotas=PRODUCT.quotas, weight=-1)
     with pytest.raises(ConfigError) as caught:
         queues(POOLS, teams=[PRODUCT, odd, PRODUCT])
     assert [(one.id, one.path) for one in caught.value.findings] == [
         ("GPU-K8S-001", "teams[1].name"),
-        ("GPU-TEAM-001", "teams[2].name"),
         ("GPU-TEAM-004", "teams[1].weight"),
+        ("GPU-TEAM-001", "teams[2].name"),
     ]
     assert queue("last", queues(POOLS, teams=[Team(name="last", quotas=PRODUCT.quotas, weight=0)]))["fairSharing"] == {
         "weight": "0"
