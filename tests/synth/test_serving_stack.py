@@ -113,6 +113,25 @@ def test_charts_know_cluster_network_and_workspace_of_this_deployment(stacks: di
     assert not any("${" in json.dumps(one).replace("${AWS::", "") for one in (*charts.values(), *manifests.values()))
 
 
+def test_new_servers_are_ready_when_the_load_balancer_has_found_them_healthy(
+    stacks: dict[str, dict[str, Any]], files: dict[str, str]
+) -> None:
+    found = resources(stacks, "lab-software")
+    (patch,) = of_type(found, "Custom::AWSCDK-EKS-KubernetesPatch").items()
+    assert patch[1]["Properties"]["ResourceName"] == "namespace/default"
+    label = json.loads(patch[1]["Properties"]["ApplyPatchJson"])["metadata"]["labels"]
+    assert label == {"elbv2.k8s.aws/pod-readiness-gate-inject": "enabled"}
+    # Each step waits for the one before: the first of the objects for the label.
+    manifests = of_type(found, "Custom::AWSCDK-EKS-KubernetesResource")
+    (first,) = [one for one in manifests.values() if patch[0] in one["DependsOn"]]
+    assert "ClusterQueue" in json.dumps(first)
+    lines = files["install.sh"].splitlines()
+    labelled = next(
+        index for index, line in enumerate(lines) if line.startswith("kubectl label --overwrite namespace default")
+    )
+    assert labelled < next(index for index, line in enumerate(lines) if "services/" in line)
+
+
 def objects_of(files: dict[str, str], folder: str) -> list[Any]:
     texts = [text for path, text in files.items() if path.startswith(folder)]
     return [one for text in texts for one in YAML(typ="safe").load_all(text) if one]
