@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,10 @@ def test_the_script_asks_for_each_name_before_it_is_needed(files: dict[str, str]
     assert "METRICS_WORKSPACE_ID=${METRICS_WORKSPACE_ID##*/}" in lines
     charts = [line.partition("--install ")[2].split()[0] for line in lines if "--install" in line]
     assert charts[-4:] == CHARTS
+
+
+def test_the_script_is_sound_shell(files: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "install.sh"
+    script.write_text(files["install.sh"], encoding="utf-8")
+    done = subprocess.run(["shellcheck", str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
