@@ -12,7 +12,9 @@ from aws_cdk import aws_route53 as route53
 from constructs import Construct
 
 from cdk_gpu_clusters._object_access import grant_objects
+from cdk_gpu_clusters.kubernetes.gateway import READINESS_LABEL
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, SharedVolume
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE
 from cdk_gpu_clusters.observability.keda import Keda
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
@@ -282,6 +284,10 @@ class SoftwareStack(cdk.Stack):
                 node_group_names=[read(self, one, "NodeGroupName") for one in autoscaled],
                 mirror=mirror_of(spec),
             ).install(software)
+        if spec.eks.gateway is not None:
+            # Without it a rollout goes on before requests reach new servers.
+            namespace = f"namespace/{DEFAULT_NAMESPACE}"
+            software.label("ReadinessGates", namespace, READINESS_LABEL, value="enabled", otherwise="disabled")
         for path, manifest in applied(spec, pools, names).items():
             name = path.replace("/", "-")
             scalers = [one for one in manifest.objects if one["kind"] in _SCALERS]

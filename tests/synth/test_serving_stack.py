@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,25 @@ def test_charts_know_cluster_network_and_workspace_of_this_deployment(stacks: di
     assert not any("${" in json.dumps(one).replace("${AWS::", "") for one in (*charts.values(), *manifests.values()))
 
 
+def test_new_servers_are_ready_when_the_load_balancer_has_found_them_healthy(
+    stacks: dict[str, dict[str, Any]], files: dict[str, str]
+) -> None:
+    found = resources(stacks, "lab-software")
+    (patch,) = of_type(found, "Custom::AWSCDK-EKS-KubernetesPatch").items()
+    assert patch[1]["Properties"]["ResourceName"] == "namespace/default"
+    label = json.loads(patch[1]["Properties"]["ApplyPatchJson"])["metadata"]["labels"]
+    assert label == {"elbv2.k8s.aws/pod-readiness-gate-inject": "enabled"}
+    # Each step waits for the one before: the first of the objects for the label.
+    manifests = of_type(found, "Custom::AWSCDK-EKS-KubernetesResource")
+    (first,) = [one for one in manifests.values() if patch[0] in one["DependsOn"]]
+    assert "ClusterQueue" in json.dumps(first)
+    lines = files["install.sh"].splitlines()
+    labelled = next(
+        index for index, line in enumerate(lines) if line.startswith("kubectl label --overwrite namespace default")
+    )
+    assert labelled < next(index for index, line in enumerate(lines) if "services/" in line)
+
+
 def objects_of(files: dict[str, str], folder: str) -> list[Any]:
     texts = [text for path, text in files.items() if path.startswith(folder)]
     return [one for text in texts for one in YAML(typ="safe").load_all(text) if one]
@@ -156,3 +176,10 @@ def test_the_script_asks_for_each_name_before_it_is_needed(files: dict[str, str]
     assert "METRICS_WORKSPACE_ID=${METRICS_WORKSPACE_ID##*/}" in lines
     charts = [line.partition("--install ")[2].split()[0] for line in lines if "--install" in line]
     assert charts[-4:] == CHARTS
+
+
+def test_the_script_is_sound_shell(files: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "install.sh"
+    script.write_text(files["install.sh"], encoding="utf-8")
+    done = subprocess.run(["shellcheck", str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

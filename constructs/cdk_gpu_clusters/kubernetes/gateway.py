@@ -28,6 +28,9 @@ from cdk_gpu_clusters.rules.inference import check_idle_timeout, check_tls
 
 _API, _AWS = "gateway.networking.k8s.io/v1", "gateway.k8s.aws/v1"
 _CONTROLLER = "gateway.k8s.aws/alb"
+#: Label of namespaces whose pods are ready when their load balancer has found them healthy
+#: (kubernetes-sigs/aws-load-balancer-controller @ 11eb202, docs/deploy/pod_readiness_gate.md).
+READINESS_LABEL = "elbv2.k8s.aws/pod-readiness-gate-inject"
 #: Port of the Services of model servers.
 _SERVICE_PORT = 80
 #: TLS 1.2 and 1.3, as AWS recommends. The controller's own default of 2016 takes TLS 1.0.

@@ -142,6 +142,8 @@ def scaled_model(
             {
                 "type": "prometheus",
                 "metricType": "AverageValue",
+                # The autoscaler asks more often than KEDA polls: it gets the last answer, and the workspace no query.
+                "useCachedMetrics": True,
                 "metadata": {
                     "serverAddress": scaling.workspace.server_address,
                     "awsRegion": scaling.workspace.region,

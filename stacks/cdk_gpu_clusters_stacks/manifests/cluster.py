@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.kubernetes.gateway import READINESS_LABEL
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
-from cdk_gpu_clusters.kubernetes.objects import document_text
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, document_text
 from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software, slurm_software
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
@@ -283,6 +284,8 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
         for index, (one, path) in enumerate(zip(charts, values.values(), strict=True), start=1)
     ]
     lines += ["", *_lookups(spec, [one for one in of_objects if one not in of_charts])]
+    if spec.eks.gateway is not None:
+        lines.append(f"kubectl label --overwrite namespace {DEFAULT_NAMESPACE} {READINESS_LABEL}=enabled")
     lines += [_apply(path, text, _named(known, [text])) for path, text in objects.items()]
     return "\n".join(lines) + "\n"
 

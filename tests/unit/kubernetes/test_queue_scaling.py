@@ -64,6 +64,12 @@ def test_it_signs_with_the_role_of_the_operator() -> None:
         assert trigger["metadata"]["awsRegion"] == "us-east-1"
 
 
+def test_the_workspace_is_asked_no_more_often_than_keda_polls() -> None:
+    found = scaled(SCALING)
+    assert found["pollingInterval"] == 30
+    assert all(one["useCachedMetrics"] for one in found["triggers"])
+
+
 def test_servers_stay_where_metrics_are_missing() -> None:
     assert {one["metadata"]["ignoreNullValues"] for one in scaled(SCALING)["triggers"]} == {"false"}
 

@@ -145,6 +145,27 @@ class KubernetesSoftware(ClusterConstruct):
         self._after_what_was_before(made)
         return made
 
+    def label(self, construct_id: str, resource: str, name: str, *, value: str, otherwise: str) -> eks.KubernetesPatch:
+        """Set a label of an object that is there already, such as the namespace `default`.
+
+        Args:
+            construct_id: Id below this construct.
+            resource: The object, as `kubectl patch` names it, such as `namespace/default`.
+            name: Name of the label.
+            value: Its value.
+            otherwise: Its value when this line goes.
+        """
+        made = eks.KubernetesPatch(
+            self,
+            construct_id,
+            cluster=self.kubectl.handle,
+            resource_name=resource,
+            apply_patch={"metadata": {"labels": {name: value}}},
+            restore_patch={"metadata": {"labels": {name: otherwise}}},
+        )
+        self._after_what_was_before(made)
+        return made
+
     def _after_what_was_before(self, step: Construct) -> None:
         step.node.add_dependency(*self._before)
         self._before = [step]
