@@ -341,6 +341,15 @@ def test_the_template_of_system_nodes_is_closed(resources: Resources) -> None:
     assert "ImageId" not in data
 
 
+def test_a_session_through_a_system_node_reaches_the_private_api_server(resources: Resources) -> None:
+    """What the page on day 2 says instead of a bastion: sessions, the cluster's own group, and no way in."""
+    role = resources[only(resources, GROUP)["NodeRole"]["Fn::GetAtt"][0]]["Properties"]
+    attached = [resources[one["Ref"]]["Properties"] for one in role["ManagedPolicyArns"] if "Ref" in one]
+    actions = {action for one in attached for action in one["PolicyDocument"]["Statement"][0]["Action"]}
+    assert {"ssmmessages:CreateDataChannel", "ssmmessages:OpenDataChannel"} <= actions
+    assert not of_type(resources, "AWS::EC2::SecurityGroupIngress")
+
+
 def test_system_nodes_of_another_architecture_have_its_image(site: Site) -> None:
     cluster(site, system_instance_type="m8g.large", system_node_count=3)
     group = only(site.resources(), GROUP)
