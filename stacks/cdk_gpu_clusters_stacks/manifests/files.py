@@ -102,7 +102,9 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool], names: ServingName
     with_ray = [name for name in spec.training.fleets if spec.eks.software.ray and name in free]
     heads = [RayHead() for name in with_ray if _takes_ray(free[name])]
     teams, groups = spec.eks.all_teams, list(free.values())
-    made = [*queues(groups, ray_heads=heads, teams=teams), *(team_objects(teams, groups) if teams else [])]
+    made = (
+        [*queues(groups, ray_heads=heads, teams=teams), *(team_objects(teams, groups) if teams else [])] if free else []
+    )
     shared = Manifest(objects=[one for one in made if not any(_is_of(one, team) for team in teams)])
     parts = {"cluster/queues": shared} if free else {}
     parts["cluster/node-health"] = Manifest(objects=node_health_rights())
