@@ -180,6 +180,14 @@ def test_nodes_in_several_subnets_name_none(site: Site) -> None:
     assert len(only(resources, GROUP)["SubnetIds"]) == 2
     [interface] = launched(resources)["NetworkInterfaces"]
     assert "SubnetId" not in interface
+    assert interface["AssociatePublicIpAddress"] is False
+
+
+def test_nodes_in_public_subnets_have_public_addresses(site: Site) -> None:
+    public = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)
+    slurm_nodes(site, instance_type="g6.xlarge", efa=False, vpc_subnets=public)
+    [interface] = launched(site.resources())["NetworkInterfaces"]
+    assert interface["AssociatePublicIpAddress"] is True
 
 
 def test_slices_are_resources_of_slurm(site: Site) -> None:

@@ -396,6 +396,7 @@ class PcsNodeGroup(ServiceNodeGroup):
             root_volume=root_volume,
             # PCS wants the subnet of the group; in one of several subnets no interface may name it.
             subnet=fleet.subnets[0] if len(fleet.subnets) == 1 else None,
+            associate_public_ip_address=fleet.is_public,
             name_tag=path_of(self),
             metadata_hop_limit=options.get("metadata_hop_limit", 1),
             user_data=user_data,
