@@ -40,10 +40,13 @@ _PATH = re.compile(r"/|(/[A-Za-z0-9_-]+)+")
 _HOST = re.compile(r"([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)+[a-z]([-a-z0-9]*[a-z0-9])?")
 _PREFIX_LIST = re.compile(r"pl-[0-9a-f]{8,17}")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,40}")
-_LONGEST_HEADER_VALUE = 128
+# The controller splits values at commas and drops backslashes (CONDITIONS); * and ? are wildcards of the load balancer
+# (Elastic Load Balancing API Reference 2015-12-01, HttpHeaderConditionConfig).
+_HEADER_VALUE = re.compile(r"[^,\\*?]{1,128}", re.DOTALL)
 #: Values of conditions that a rule has at most, of which a path has two (`/chat` and `/chat/*`).
 _MOST_CONDITIONS, _OF_PATH = 5, 2
-_MOST_WEIGHT = 999
+#: Services of a route, which are target groups of one action, and the weight of each.
+_MOST_SERVICES, _MOST_WEIGHT = 5, 999
 #: How often the load balancer asks, and how often it must hear the same. This library's choice.
 _HEALTH_SECONDS, _HEALTHY, _UNHEALTHY = 10, 2, 3
 
@@ -51,7 +54,7 @@ CLIENTS = define_rule(
     "GPU-SRV-001",
     "a gateway names its clients: IPv4 ranges and prefix lists",
     source="kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/model/model_build_security_group.go: "
-    "without any, all addresses may connect",
+    "without sourceRanges all addresses may connect, and prefix lists are added to them",
 )
 ADDRESS = define_rule(
     "GPU-SRV-002",
@@ -63,13 +66,16 @@ CONDITIONS = define_rule(
     "GPU-SRV-003",
     "a rule of an Application Load Balancer has five values of conditions at most",
     source='Elastic Load Balancing user guide for Application Load Balancers, "Quotas" and "Condition types for '
-    'listener rules": names of headers have 40 characters at most, values 128',
+    'listener rules": names of headers have 40 characters at most, values 128; '
+    "kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/routeutils/route_rule_condition.go: a comma "
+    "separates values, a backslash escapes",
 )
 WEIGHTS = define_rule(
     "GPU-SRV-004",
-    "weights of a route are 0 to 999, and one of them is more than 0",
+    "a route has five Services at most, with weights of 0 to 999, one of them more than 0",
     source="kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/routeutils/backend.go and "
-    "route_rule_action.go",
+    'route_rule_action.go; Elastic Load Balancing user guide for Application Load Balancers, "Quotas": target groups '
+    "per action, not adjustable",
 )
 
 
@@ -152,7 +158,8 @@ def _load_balancer(gateway: ModelGateway) -> dict[str, Any]:
     }
     return {
         "scheme": "internet-facing" if gateway.internet_facing else "internal",
-        **({"sourceRanges": ranges} if ranges else {}),
+        # Also when empty: a list that is left out means all addresses, beside the prefix lists (source of GPU-SRV-001).
+        "sourceRanges": ranges,
         **({"securityGroupPrefixes": lists} if lists else {}),
         **({"loadBalancerSubnets": [{"identifier": one} for one in gateway.subnet_ids]} if gateway.subnet_ids else {}),
         **({} if gateway.plain_http else {"listenerConfigurations": [certificate]}),
@@ -167,9 +174,10 @@ class ModelRoute:
     Attributes:
         path: Path below which its API is, which servers do not see; `/<name>` by default. `/` for one model alone, or
             for a choice by headers.
-        headers: Values of headers that a request must have, all of them. None by default.
-        weights: Services that share the requests, and their weights, for a new version beside the present one. The
-            Service of the name of the route takes all by default.
+        headers: Values of headers that a request must have, all of them. Without `,`, `\\`, `*` and `?`, which the load
+            balancer would not take as they are. None by default.
+        weights: Services that share the requests, five at most, and their weights, for a new version beside the present
+            one. The Service of the name of the route takes all by default.
     """
 
     path: str | None = None
@@ -328,14 +336,16 @@ def check_route(gateway: ModelGateway, route: ModelRoute) -> Iterator[Finding]:
     wrong = [
         name
         for name, value in route.headers.items()
-        if not _HEADER.fullmatch(name) or not 1 <= len(value) <= _LONGEST_HEADER_VALUE
+        if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value)
     ]
     if len(route.headers) > room or wrong:
         yield CONDITIONS.finding(
-            cause="a rule of the load balancer has no room for these headers",
-            got=", ".join(wrong) or f"{len(route.headers)} headers, besides path and host name",
-            allowed=f"{room} headers, with names of letters, digits and dashes",
-            fix="ask for fewer headers, or shorter ones",
+            cause="a rule of the load balancer has no such conditions",
+            got=", ".join(f"{name}: {route.headers[name]!r}" for name in wrong)
+            or f"{len(route.headers)} headers, besides path and host name",
+            allowed=f"{room} headers, with names of letters, digits and dashes, and values of 1 to 128 characters "
+            "without , \\ * ?",
+            fix="ask for fewer headers, or change these",
             path="headers",
         )
     yield from _check_weights(route.weights)
@@ -344,11 +354,12 @@ def check_route(gateway: ModelGateway, route: ModelRoute) -> Iterator[Finding]:
 def _check_weights(weights: Mapping[str, int]) -> Iterator[Finding]:
     for service in weights:
         yield from check_name(service, path="weights")
-    if any(not 0 <= weight <= _MOST_WEIGHT for weight in weights.values()) or (weights and not any(weights.values())):
+    is_wrong = any(not 0 <= weight <= _MOST_WEIGHT for weight in weights.values())
+    if is_wrong or len(weights) > _MOST_SERVICES or (weights and not any(weights.values())):
         yield WEIGHTS.finding(
             cause="the load balancer takes no such weights",
             got=", ".join(f"{service}: {weight}" for service, weight in weights.items()),
-            allowed=f"0 to {_MOST_WEIGHT}, one of them more than 0",
+            allowed=f"up to {_MOST_SERVICES} Services with weights of 0 to {_MOST_WEIGHT}, one of them more than 0",
             fix="change the weights",
             path="weights",
         )

@@ -40,7 +40,7 @@ def test_every_object_fits_the_published_crds_and_their_rules(version: str) -> N
     )
     objects = [
         *gateway_objects(full),
-        *gateway_objects(ModelGateway(name="inside", plain_http=True, clients=["10.0.0.0/16"])),
+        *gateway_objects(ModelGateway(name="inside", plain_http=True, clients=["pl-0123456789abcdef0"])),
         *model_route("chat", full, SERVER),
         *model_route("embed", full, SERVER, ModelRoute(path="/", headers={"x-model": "embed"})),
         *model_route("next", full, SERVER, ModelRoute(path="/a/b", weights={"chat": 95, "chat-next": 5})),
@@ -69,10 +69,13 @@ def test_plain_http_has_port_80_and_no_certificate() -> None:
     assert [(one["protocol"], one["port"]) for one in spec_of(objects, "Gateway")["listeners"]] == [("HTTP", 80)]
 
 
-def test_prefix_lists_are_no_ranges() -> None:
+def test_prefix_lists_alone_admit_no_other_address() -> None:
     objects = gateway_objects(replace(GATEWAY, clients=["pl-0123456789abcdef0"]))
     balancer = spec_of(objects, "LoadBalancerConfiguration")
-    assert (balancer["securityGroupPrefixes"], "sourceRanges" in balancer) == (["pl-0123456789abcdef0"], False)
+    # The controller admits all addresses where the list is left out (model_build_security_group.go).
+    assert (balancer["securityGroupPrefixes"], balancer["sourceRanges"]) == (["pl-0123456789abcdef0"], [])
+    ranges_alone = spec_of(gateway_objects(GATEWAY), "LoadBalancerConfiguration")
+    assert (ranges_alone["sourceRanges"], "securityGroupPrefixes" in ranges_alone) == (["10.0.0.0/16"], False)
 
 
 def test_servers_do_not_see_the_path_of_their_model() -> None:
@@ -141,6 +144,12 @@ def test_a_wrong_gateway_is_refused(change: dict[str, Any], wrong: list[str]) ->
         (ModelRoute(headers={"a": "1", "b": "2", "c": "3"}), ["GPU-SRV-003"]),
         (ModelRoute(headers={"a b": "1"}), ["GPU-SRV-003"]),
         (ModelRoute(headers={"a": ""}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "x" * 129}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "b,c"}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "b\\c"}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "b*"}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "b?"}), ["GPU-SRV-003"]),
+        (ModelRoute(weights={f"chat-{number}": 1 for number in range(6)}), ["GPU-SRV-004"]),
         (ModelRoute(weights={"chat": 1000}), ["GPU-SRV-004"]),
         (ModelRoute(weights={"chat": 0}), ["GPU-SRV-004"]),
         (ModelRoute(path="chat", weights={"Chat": 1}), ["GPU-SRV-002", "GPU-K8S-001"]),
@@ -152,7 +161,13 @@ def test_a_wrong_route_is_refused(route: ModelRoute, wrong: list[str]) -> None:
     assert ids(error) == wrong
 
 
+def test_as_many_services_as_an_action_holds_are_taken() -> None:
+    weights = {f"chat-{number}": number for number in range(5)}
+    (rule,) = spec_of(model_route("chat", GATEWAY, SERVER, ModelRoute(weights=weights)), "HTTPRoute")["rules"]
+    assert {one["name"]: one["weight"] for one in rule["backendRefs"]} == weights
+
+
 def test_as_many_headers_as_a_rule_holds_are_taken() -> None:
-    assert model_route("chat", GATEWAY, SERVER, ModelRoute(headers={"a": "1", "b": "2"}))
+    assert model_route("chat", GATEWAY, SERVER, ModelRoute(headers={"a": "x" * 128, "b": "Qwen/Qwen3-8B; v=1"}))
     nameless = replace(GATEWAY, hostname=None)
     assert model_route("chat", nameless, SERVER, ModelRoute(headers={"a": "1", "b": "2", "c": "3"}))
