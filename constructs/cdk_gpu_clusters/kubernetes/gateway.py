@@ -11,13 +11,14 @@ kubernetes-sigs/gateway-api v1.6.0, CRDs of the standard channel (read 2026-11-2
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.multi_node_model import LEADER
 from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_NAMESPACE,
     KubernetesObject,
@@ -77,6 +78,11 @@ WEIGHTS = define_rule(
     'route_rule_action.go; Elastic Load Balancing user guide for Application Load Balancers, "Quotas": target groups '
     "per action, not adjustable",
 )
+SUBNETS = define_rule(
+    "GPU-SRV-005",
+    "subnets of a load balancer are IPv4 ranges",
+    source="Kubernetes API reference, NetworkPolicy: ipBlock.cidr",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +99,10 @@ class ModelGateway:
         internet_facing: Whether the load balancer has public addresses.
         subnet_ids: Its subnets, in two Availability Zones at least. By default the controller takes one of each zone,
             private ones for an internal load balancer.
+        subnet_cidrs: IPv4 ranges of its subnets. With them each route has a NetworkPolicy, which lets the load balancer
+            connect to the servers. It is for a namespace whose pods take connections from one another only, such as
+            those of `job_namespace` and `team_objects`, where the load balancer would find no server healthy. In a
+            namespace without NetworkPolicies it would close the servers to everyone else. None by default.
         idle_timeout_seconds: How long a request or a stream may be silent.
         access_log_bucket: Bucket of access logs, which lets the service write. None by default.
         namespace: Namespace of the gateway and of all its routes.
@@ -105,6 +115,7 @@ class ModelGateway:
     hostname: str | None = None
     internet_facing: bool = False
     subnet_ids: Sequence[str] = ()
+    subnet_cidrs: Sequence[str] = ()
     idle_timeout_seconds: int = 300
     access_log_bucket: str | None = None
     namespace: str = DEFAULT_NAMESPACE
@@ -117,7 +128,7 @@ def gateway_objects(gateway: ModelGateway) -> list[KubernetesObject]:
         gateway: The gateway.
 
     Raises:
-        ConfigError: GPU-K8S-001, GPU-SRV-001, GPU-SRV-002, GPU-INF-012, GPU-INF-013, all at once.
+        ConfigError: GPU-K8S-001, GPU-SRV-001, GPU-SRV-002, GPU-SRV-005, GPU-INF-012, GPU-INF-013, all at once.
 
     Example:
         >>> objects = gateway_objects(ModelGateway(plain_http=True, clients=["10.0.0.0/16"]))
@@ -201,10 +212,10 @@ def model_route(
         route: Which requests it takes; those below `/<name>` by default.
 
     Returns:
-        A TargetGroupConfiguration for each Service, and the HTTPRoute.
+        A TargetGroupConfiguration for each Service, with `subnet_cidrs` the NetworkPolicy, and the HTTPRoute.
 
     Raises:
-        ConfigError: GPU-K8S-001, GPU-SRV-002, GPU-SRV-003, GPU-SRV-004, all at once.
+        ConfigError: GPU-K8S-001, GPU-SRV-002 to -005, all at once.
 
     Example:
         >>> gateway = ModelGateway(plain_http=True, clients=["10.0.0.0/16"])
@@ -241,6 +252,7 @@ def model_route(
     }
     return [
         *(_targets(service, server, gateway.namespace) for service in weights),
+        *([_policy(name, gateway, weights, server)] if gateway.subnet_cidrs else []),
         kubernetes_object(_API, "HTTPRoute", name, spec, namespace=gateway.namespace),
     ]
 
@@ -266,6 +278,23 @@ def _targets(service: str, server: ServerPod, namespace: str) -> KubernetesObjec
         },
     }
     return kubernetes_object(_AWS, "TargetGroupConfiguration", service, spec, namespace=namespace)
+
+
+def _policy(name: str, gateway: ModelGateway, services: Iterable[str], server: ServerPod) -> KubernetesObject:
+    """Who else connects to the servers: the interfaces of the load balancer, which are no pods, by their subnets."""
+    # Pods of a LeaderWorkerSet have its name, and their Service that of their leaders.
+    pods = sorted({one for service in services for one in (service, service.removesuffix(LEADER))})
+    spec = {
+        "podSelector": {"matchExpressions": [{"key": "app.kubernetes.io/name", "operator": "In", "values": pods}]},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {
+                "from": [{"ipBlock": {"cidr": one}} for one in gateway.subnet_cidrs],
+                "ports": [{"protocol": "TCP", "port": server.port}],
+            }
+        ],
+    }
+    return kubernetes_object("networking.k8s.io/v1", "NetworkPolicy", name, spec, namespace=gateway.namespace)
 
 
 def _attributes(attributes: Mapping[str, str]) -> list[dict[str, str]]:
@@ -304,11 +333,26 @@ def check_gateway(gateway: ModelGateway) -> Iterator[Finding]:
             fix="change hostname, or leave it out for any name",
             path="hostname",
         )
+    yield from _check_subnets(gateway)
+
+
+def _check_subnets(gateway: ModelGateway) -> Iterator[Finding]:
+    wrong = [one for one in gateway.subnet_cidrs if not _is_range(one)]
+    if wrong:
+        yield SUBNETS.finding(
+            cause="a NetworkPolicy takes no such range",
+            got=", ".join(map(repr, wrong)),
+            allowed="such as 10.0.1.0/24",
+            fix="name the ranges of the subnets",
+            path="subnet_cidrs",
+        )
 
 
 def _is_client(text: str) -> bool:
-    if _PREFIX_LIST.fullmatch(text):
-        return True
+    return _PREFIX_LIST.fullmatch(text) is not None or _is_range(text)
+
+
+def _is_range(text: str) -> bool:
     try:
         IPv4Network(text)
     except ValueError:
@@ -349,6 +393,7 @@ def check_route(gateway: ModelGateway, route: ModelRoute) -> Iterator[Finding]:
             path="headers",
         )
     yield from _check_weights(route.weights)
+    yield from _check_subnets(gateway)
 
 
 def _check_weights(weights: Mapping[str, int]) -> Iterator[Finding]:

@@ -12,6 +12,8 @@ from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, ModelRoute, gateway_objects, model_route
 from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
+from cdk_gpu_clusters.kubernetes.namespaces import job_namespace
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from kubernetes_schemas import check_objects
 
@@ -105,6 +107,35 @@ def test_the_load_balancer_asks_the_server_itself_and_lets_requests_end() -> Non
     assert attributes["deregistration_delay.timeout_seconds"] == "120"
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "LeaderWorkerSet"])
+def test_a_load_balancer_reaches_servers_in_a_namespace_that_admits_its_own_pods_only(kind: str) -> None:
+    pool = node_pool("chat", instance_type="p5.48xlarge", node_count=2)
+    if kind == "Deployment":
+        made, service = model_deployment("chat", pool, SERVER, devices_per_server=8, namespace="lab"), "chat"
+        labels = spec_of(made, kind)["template"]["metadata"]["labels"]
+    else:
+        made, service = multi_node_model("chat", pool, SERVER, nodes_per_server=2, namespace="lab"), "chat-leader"
+        labels = spec_of(made, kind)["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["labels"]
+    gateway = replace(GATEWAY, namespace="lab", subnet_cidrs=["10.0.1.0/24", "10.0.2.0/24"])
+    route = model_route("chat", gateway, SERVER, ModelRoute(weights={service: 1}))
+    policy = spec_of(route, "NetworkPolicy")
+    (term,) = policy["podSelector"]["matchExpressions"]
+    assert labels[term["key"]] in term["values"]
+    assert policy["ingress"] == [
+        {
+            "from": [{"ipBlock": {"cidr": "10.0.1.0/24"}}, {"ipBlock": {"cidr": "10.0.2.0/24"}}],
+            "ports": [{"protocol": "TCP", "port": SERVER.port}],
+        }
+    ]
+    objects = [*job_namespace("lab"), *made, *gateway_objects(gateway), *route]
+    assert check_objects(objects, kubernetes_versions()[-1].version) == len(objects)
+    assert {one["metadata"].get("namespace", "lab") for one in objects} == {"lab"}
+
+
+def test_without_ranges_of_subnets_no_policy_closes_the_servers_to_others() -> None:
+    assert "NetworkPolicy" not in [one["kind"] for one in model_route("chat", GATEWAY, SERVER)]
+
+
 def test_a_server_behind_a_load_balancer_takes_requests_for_longer() -> None:
     pool = node_pool("chat", instance_type="g6e.48xlarge", node_count=2)
     deployment = model_deployment("chat", pool, SERVER, devices_per_server=8)[0]
@@ -120,6 +151,7 @@ def test_a_server_behind_a_load_balancer_takes_requests_for_longer() -> None:
         ({"clients": ["10.0.0.1/16"]}, ["GPU-SRV-001"]),
         ({"clients": ["sg-0123456789abcdef0"]}, ["GPU-SRV-001"]),
         ({"clients": ["10.0.0.1"]}, ["GPU-SRV-001"]),
+        ({"subnet_cidrs": ["10.0.1.0/24", "subnet-0a"]}, ["GPU-SRV-005"]),
         ({"hostname": "Models"}, ["GPU-SRV-002"]),
         ({"hostname": "*.example.org"}, ["GPU-SRV-002"]),
         ({"certificate_arn": None}, ["GPU-INF-012"]),
@@ -159,6 +191,12 @@ def test_a_wrong_route_is_refused(route: ModelRoute, wrong: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
         model_route("chat", GATEWAY, SERVER, route)
     assert ids(error) == wrong
+
+
+def test_a_route_is_refused_for_ranges_that_are_none() -> None:
+    with pytest.raises(ConfigError) as error:
+        model_route("chat", replace(GATEWAY, subnet_cidrs=["pl-0123456789abcdef0"]), SERVER)
+    assert ids(error) == ["GPU-SRV-005"]
 
 
 def test_as_many_services_as_an_action_holds_are_taken() -> None:
