@@ -185,8 +185,8 @@ class ModelRoute:
     Attributes:
         path: Path below which its API is, which servers do not see; `/<name>` by default. `/` for one model alone, or
             for a choice by headers.
-        headers: Values of headers that a request must have, all of them. Without `,`, `\\`, `*` and `?`, which the load
-            balancer would not take as they are. None by default.
+        headers: Values of headers that a request must have, all of them. Commas, backslashes and `*` and `?` are
+            refused: the load balancer would not take them as they are. None by default.
         weights: Services that share the requests, five at most, and their weights, for a new version beside the present
             one. The Service of the name of the route takes all by default.
     """

@@ -579,8 +579,8 @@ def _follow_software(before: Side, after: Side) -> str:
     falls = _scaled_from(before, after)
     if falls:
         words += (
-            f"the servers of {', '.join(falls)} go to one each, until their autoscaler adds others, unless the number is "
-            "taken out of what was applied last before this deployment (docs: serving models, scaling); "
+            f"the servers of {', '.join(falls)} go to one each, until their autoscaler adds others, unless the number "
+            "is taken out of what was applied last before this deployment (docs: serving models, scaling); "
         )
     if changed:
         words += (
@@ -659,7 +659,8 @@ _SOFTWARE = (
         nodes=_follow_software,
         source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider; Kubernetes documentation, "
         '"Horizontal Pod Autoscaling": "Migrating Deployments and StatefulSets to horizontal autoscaling"; '
-        "SlinkyProject/slurm-operator @ 87313da, docs/concepts/nodeset-controller.md and internal/controller/nodeset/nodeset_sync.go",
+        "SlinkyProject/slurm-operator @ 87313da, docs/concepts/nodeset-controller.md and "
+        "internal/controller/nodeset/nodeset_sync.go",
     ),
 )
 

@@ -183,7 +183,9 @@ def test_a_change_of_slurm_says_what_becomes_of_jobs(
 def test_servers_that_an_autoscaler_takes_over_are_said_to_go_to_one(
     load: Load, before: str, after: str, *, falls: bool
 ) -> None:
-    server = 'server: { image: "vllm/vllm-openai:v0.21.0", command: [--model, Qwen/Qwen3-8B, --max-model-len, "16384"] }'
+    server = (
+        'server: { image: "vllm/vllm-openai:v0.21.0", command: [--model, Qwen/Qwen3-8B, --max-model-len, "16384"] }'
+    )
     fleet = f"inference: {{ fleets: {{ chat: {{ instance_type: g6.xlarge, NODES, {server} }} }} }}\n"
     text = HEAD.format(region="us-east-1") + NEW + "eks: { software: { apply: true } }\n" + fleet
     comparison = compare_clusters(*(load(text.replace("NODES", one)) for one in (before, after)))

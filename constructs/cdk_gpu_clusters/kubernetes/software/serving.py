@@ -107,7 +107,7 @@ def external_dns_chart(
         "sources": ["gateway-httproute"],
         "policy": "sync",
         "txtOwnerId": cluster_name,
-        # The TXT record of a name has a label of its own before it, so that also that of the zone's apex is in the zone.
+        # A label of its own before the name: without it the TXT record of the zone's apex would be outside of the zone.
         "txtPrefix": "gpu-%{record_type}.",
         "domainFilters": [zone_name],
         "extraArgs": {"zone-id-filter": [zone_id]},
