@@ -14,6 +14,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_route53 as route53
 
 from cdk_gpu_clusters import ExternalDns, Keda, KubernetesSoftware, LoadBalancerController, MetricsWorkspace
+from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, gateway_objects
 from cdk_gpu_clusters.observability.workspace import QUERY
 from node_groups import existing_cluster
 from stack_fixtures import Resources, Site, SiteFactory, of_type
@@ -40,6 +41,7 @@ def site(app_factory: Any) -> Site:
     LoadBalancerController(site.stack, "Balancers", cluster=cluster).install(software)
     ExternalDns(site.stack, "Names", cluster=cluster, zone=zone).install(software)
     Keda(site.stack, "Keda", cluster=cluster, workspace=workspace).install(software)
+    software.apply("Gateway", gateway_objects(ModelGateway(plain_http=True, clients=["pl-0123456789abcdef0"])))
     return site
 
 
@@ -51,6 +53,12 @@ def resources(site: Site) -> Resources:
 def statements(resources: Resources, construct: str) -> list[dict[str, Any]]:
     policies = [one for name, one in of_type(resources, POLICY).items() if name.startswith(construct)]
     return [one for policy in policies for one in policy["Properties"]["PolicyDocument"]["Statement"]]
+
+
+def test_an_empty_list_of_ranges_reaches_the_cluster(resources: Resources) -> None:
+    (manifest,) = of_type(resources, "Custom::AWSCDK-EKS-KubernetesResource").values()
+    # Without it the controller would admit all addresses beside the prefix list.
+    assert '"sourceRanges":[]' in json.dumps(manifest["Properties"]["Manifest"]).replace('\\"', '"')
 
 
 #: The chart does not enable them, and no gateway here asks for them.

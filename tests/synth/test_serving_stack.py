@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,40 @@ def test_the_script_asks_for_each_name_before_it_is_needed(files: dict[str, str]
     assert "METRICS_WORKSPACE_ID=${METRICS_WORKSPACE_ID##*/}" in lines
     charts = [line.partition("--install ")[2].split()[0] for line in lines if "--install" in line]
     assert charts[-4:] == CHARTS
+
+
+def test_the_script_keeps_the_servers_of_the_fleet_that_is_scaled(files: dict[str, str]) -> None:
+    lines = files["install.sh"].splitlines()
+    kept = [index for index, line in enumerate(lines) if line.startswith("keep_servers ")]
+    assert [lines[index] for index in kept] == ["keep_servers chat default"]
+    assert "<services/chat.yaml | kubectl apply" in lines[kept[0] + 1]
+
+
+@pytest.mark.parametrize(
+    ("last", "sent"),
+    [
+        ('{"spec":{"replicas":4,"selector":{"a":"\\n"}}}', '{"spec":{"selector":{"a":"\\n"}}}\n'),
+        ('{"spec":{"selector":{}}}', ""),
+        ("", ""),  # no such Deployment, or one that was not applied
+    ],
+)
+def test_a_number_that_was_applied_is_taken_out_of_what_was_applied_last(
+    files: dict[str, str], tmp_path: Path, last: str, sent: str
+) -> None:
+    lines = files["install.sh"].splitlines()
+    start = lines.index("keep_servers() {")
+    script = "\n".join(["set -eu", *lines[start : lines.index("}", start) + 1], "keep_servers chat default"])
+    fake = tmp_path / "kubectl"
+    fake.write_text('#!/bin/sh\ncase "$1 $2" in "get "*) printf %s "$LAST" ;; "apply set-last-applied") cat ;; esac\n')
+    fake.chmod(0o755)
+    done = subprocess.run(
+        ["sh", "-c", script],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "LAST": last},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, sent, "")
 
 
 def test_the_script_is_sound_shell(files: dict[str, str], tmp_path: Path) -> None:

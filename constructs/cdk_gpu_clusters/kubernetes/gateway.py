@@ -11,13 +11,14 @@ kubernetes-sigs/gateway-api v1.6.0, CRDs of the standard channel (read 2026-11-2
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.multi_node_model import LEADER
 from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_NAMESPACE,
     KubernetesObject,
@@ -40,10 +41,13 @@ _PATH = re.compile(r"/|(/[A-Za-z0-9_-]+)+")
 _HOST = re.compile(r"([a-z0-9]([-a-z0-9]*[a-z0-9])?\.)+[a-z]([-a-z0-9]*[a-z0-9])?")
 _PREFIX_LIST = re.compile(r"pl-[0-9a-f]{8,17}")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,40}")
-_LONGEST_HEADER_VALUE = 128
+# The controller splits values at commas and drops backslashes (CONDITIONS); * and ? are wildcards of the load balancer
+# (Elastic Load Balancing API Reference 2015-12-01, HttpHeaderConditionConfig).
+_HEADER_VALUE = re.compile(r"[^,\\*?]{1,128}", re.DOTALL)
 #: Values of conditions that a rule has at most, of which a path has two (`/chat` and `/chat/*`).
 _MOST_CONDITIONS, _OF_PATH = 5, 2
-_MOST_WEIGHT = 999
+#: Services of a route, which are target groups of one action, and the weight of each.
+_MOST_SERVICES, _MOST_WEIGHT = 5, 999
 #: How often the load balancer asks, and how often it must hear the same. This library's choice.
 _HEALTH_SECONDS, _HEALTHY, _UNHEALTHY = 10, 2, 3
 
@@ -51,7 +55,7 @@ CLIENTS = define_rule(
     "GPU-SRV-001",
     "a gateway names its clients: IPv4 ranges and prefix lists",
     source="kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/model/model_build_security_group.go: "
-    "without any, all addresses may connect",
+    "without sourceRanges all addresses may connect, and prefix lists are added to them",
 )
 ADDRESS = define_rule(
     "GPU-SRV-002",
@@ -63,13 +67,21 @@ CONDITIONS = define_rule(
     "GPU-SRV-003",
     "a rule of an Application Load Balancer has five values of conditions at most",
     source='Elastic Load Balancing user guide for Application Load Balancers, "Quotas" and "Condition types for '
-    'listener rules": names of headers have 40 characters at most, values 128',
+    'listener rules": names of headers have 40 characters at most, values 128; '
+    "kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/routeutils/route_rule_condition.go: a comma "
+    "separates values, a backslash escapes",
 )
 WEIGHTS = define_rule(
     "GPU-SRV-004",
-    "weights of a route are 0 to 999, and one of them is more than 0",
+    "a route has five Services at most, with weights of 0 to 999, one of them more than 0",
     source="kubernetes-sigs/aws-load-balancer-controller @ 11eb202, pkg/gateway/routeutils/backend.go and "
-    "route_rule_action.go",
+    'route_rule_action.go; Elastic Load Balancing user guide for Application Load Balancers, "Quotas": target groups '
+    "per action, not adjustable",
+)
+SUBNETS = define_rule(
+    "GPU-SRV-005",
+    "subnets of a load balancer are IPv4 ranges",
+    source="Kubernetes API reference, NetworkPolicy: ipBlock.cidr",
 )
 
 
@@ -87,6 +99,10 @@ class ModelGateway:
         internet_facing: Whether the load balancer has public addresses.
         subnet_ids: Its subnets, in two Availability Zones at least. By default the controller takes one of each zone,
             private ones for an internal load balancer.
+        subnet_cidrs: IPv4 ranges of its subnets. With them each route has a NetworkPolicy, which lets the load balancer
+            connect to the servers. It is for a namespace whose pods take connections from one another only, such as
+            those of `job_namespace` and `team_objects`, where the load balancer would find no server healthy. In a
+            namespace without NetworkPolicies it would close the servers to everyone else. None by default.
         idle_timeout_seconds: How long a request or a stream may be silent.
         access_log_bucket: Bucket of access logs, which lets the service write. None by default.
         namespace: Namespace of the gateway and of all its routes.
@@ -99,6 +115,7 @@ class ModelGateway:
     hostname: str | None = None
     internet_facing: bool = False
     subnet_ids: Sequence[str] = ()
+    subnet_cidrs: Sequence[str] = ()
     idle_timeout_seconds: int = 300
     access_log_bucket: str | None = None
     namespace: str = DEFAULT_NAMESPACE
@@ -111,7 +128,7 @@ def gateway_objects(gateway: ModelGateway) -> list[KubernetesObject]:
         gateway: The gateway.
 
     Raises:
-        ConfigError: GPU-K8S-001, GPU-SRV-001, GPU-SRV-002, GPU-INF-012, GPU-INF-013, all at once.
+        ConfigError: GPU-K8S-001, GPU-SRV-001, GPU-SRV-002, GPU-SRV-005, GPU-INF-012, GPU-INF-013, all at once.
 
     Example:
         >>> objects = gateway_objects(ModelGateway(plain_http=True, clients=["10.0.0.0/16"]))
@@ -152,7 +169,8 @@ def _load_balancer(gateway: ModelGateway) -> dict[str, Any]:
     }
     return {
         "scheme": "internet-facing" if gateway.internet_facing else "internal",
-        **({"sourceRanges": ranges} if ranges else {}),
+        # Also when empty: a list that is left out means all addresses, beside the prefix lists (source of GPU-SRV-001).
+        "sourceRanges": ranges,
         **({"securityGroupPrefixes": lists} if lists else {}),
         **({"loadBalancerSubnets": [{"identifier": one} for one in gateway.subnet_ids]} if gateway.subnet_ids else {}),
         **({} if gateway.plain_http else {"listenerConfigurations": [certificate]}),
@@ -167,9 +185,10 @@ class ModelRoute:
     Attributes:
         path: Path below which its API is, which servers do not see; `/<name>` by default. `/` for one model alone, or
             for a choice by headers.
-        headers: Values of headers that a request must have, all of them. None by default.
-        weights: Services that share the requests, and their weights, for a new version beside the present one. The
-            Service of the name of the route takes all by default.
+        headers: Values of headers that a request must have, all of them. Commas, backslashes and `*` and `?` are
+            refused: the load balancer would not take them as they are. None by default.
+        weights: Services that share the requests, five at most, and their weights, for a new version beside the present
+            one. The Service of the name of the route takes all by default.
     """
 
     path: str | None = None
@@ -193,10 +212,10 @@ def model_route(
         route: Which requests it takes; those below `/<name>` by default.
 
     Returns:
-        A TargetGroupConfiguration for each Service, and the HTTPRoute.
+        A TargetGroupConfiguration for each Service, with `subnet_cidrs` the NetworkPolicy, and the HTTPRoute.
 
     Raises:
-        ConfigError: GPU-K8S-001, GPU-SRV-002, GPU-SRV-003, GPU-SRV-004, all at once.
+        ConfigError: GPU-K8S-001, GPU-SRV-002 to -005, all at once.
 
     Example:
         >>> gateway = ModelGateway(plain_http=True, clients=["10.0.0.0/16"])
@@ -233,6 +252,7 @@ def model_route(
     }
     return [
         *(_targets(service, server, gateway.namespace) for service in weights),
+        *([_policy(name, gateway, weights, server)] if gateway.subnet_cidrs else []),
         kubernetes_object(_API, "HTTPRoute", name, spec, namespace=gateway.namespace),
     ]
 
@@ -258,6 +278,23 @@ def _targets(service: str, server: ServerPod, namespace: str) -> KubernetesObjec
         },
     }
     return kubernetes_object(_AWS, "TargetGroupConfiguration", service, spec, namespace=namespace)
+
+
+def _policy(name: str, gateway: ModelGateway, services: Iterable[str], server: ServerPod) -> KubernetesObject:
+    """Who else connects to the servers: the interfaces of the load balancer, which are no pods, by their subnets."""
+    # Pods of a LeaderWorkerSet have its name, and their Service that of their leaders.
+    pods = sorted({one for service in services for one in (service, service.removesuffix(LEADER))})
+    spec = {
+        "podSelector": {"matchExpressions": [{"key": "app.kubernetes.io/name", "operator": "In", "values": pods}]},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {
+                "from": [{"ipBlock": {"cidr": one}} for one in gateway.subnet_cidrs],
+                "ports": [{"protocol": "TCP", "port": server.port}],
+            }
+        ],
+    }
+    return kubernetes_object("networking.k8s.io/v1", "NetworkPolicy", name, spec, namespace=gateway.namespace)
 
 
 def _attributes(attributes: Mapping[str, str]) -> list[dict[str, str]]:
@@ -296,11 +333,26 @@ def check_gateway(gateway: ModelGateway) -> Iterator[Finding]:
             fix="change hostname, or leave it out for any name",
             path="hostname",
         )
+    yield from _check_subnets(gateway)
+
+
+def _check_subnets(gateway: ModelGateway) -> Iterator[Finding]:
+    wrong = [one for one in gateway.subnet_cidrs if not _is_range(one)]
+    if wrong:
+        yield SUBNETS.finding(
+            cause="a NetworkPolicy takes no such range",
+            got=", ".join(map(repr, wrong)),
+            allowed="such as 10.0.1.0/24",
+            fix="name the ranges of the subnets",
+            path="subnet_cidrs",
+        )
 
 
 def _is_client(text: str) -> bool:
-    if _PREFIX_LIST.fullmatch(text):
-        return True
+    return _PREFIX_LIST.fullmatch(text) is not None or _is_range(text)
+
+
+def _is_range(text: str) -> bool:
     try:
         IPv4Network(text)
     except ValueError:
@@ -328,27 +380,31 @@ def check_route(gateway: ModelGateway, route: ModelRoute) -> Iterator[Finding]:
     wrong = [
         name
         for name, value in route.headers.items()
-        if not _HEADER.fullmatch(name) or not 1 <= len(value) <= _LONGEST_HEADER_VALUE
+        if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value)
     ]
     if len(route.headers) > room or wrong:
         yield CONDITIONS.finding(
-            cause="a rule of the load balancer has no room for these headers",
-            got=", ".join(wrong) or f"{len(route.headers)} headers, besides path and host name",
-            allowed=f"{room} headers, with names of letters, digits and dashes",
-            fix="ask for fewer headers, or shorter ones",
+            cause="a rule of the load balancer has no such conditions",
+            got=", ".join(f"{name}: {route.headers[name]!r}" for name in wrong)
+            or f"{len(route.headers)} headers, besides path and host name",
+            allowed=f"{room} headers, with names of letters, digits and dashes, and values of 1 to 128 characters "
+            "without , \\ * ?",
+            fix="ask for fewer headers, or change these",
             path="headers",
         )
     yield from _check_weights(route.weights)
+    yield from _check_subnets(gateway)
 
 
 def _check_weights(weights: Mapping[str, int]) -> Iterator[Finding]:
     for service in weights:
         yield from check_name(service, path="weights")
-    if any(not 0 <= weight <= _MOST_WEIGHT for weight in weights.values()) or (weights and not any(weights.values())):
+    is_wrong = any(not 0 <= weight <= _MOST_WEIGHT for weight in weights.values())
+    if is_wrong or len(weights) > _MOST_SERVICES or (weights and not any(weights.values())):
         yield WEIGHTS.finding(
             cause="the load balancer takes no such weights",
             got=", ".join(f"{service}: {weight}" for service, weight in weights.items()),
-            allowed=f"0 to {_MOST_WEIGHT}, one of them more than 0",
+            allowed=f"up to {_MOST_SERVICES} Services with weights of 0 to {_MOST_WEIGHT}, one of them more than 0",
             fix="change the weights",
             path="weights",
         )

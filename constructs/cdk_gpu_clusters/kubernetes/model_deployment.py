@@ -93,7 +93,8 @@ def model_deployment(
         profile: MIG profile of its slices; the only one of the layout if left out.
         servers: How many; as many as the group has places for if left out. With `scaling`, leave it out.
         scaling: Between how many, and by what, their number changes; it stays as it is if left out. `QueueScaling` is
-            for vLLM, in a cluster with `Keda`.
+            for vLLM, in a cluster with `Keda`. A Deployment that ran without it goes to one server as `kubectl apply`
+            removes its number, unless the number is taken out of what was applied last before (docs: serving models).
         shares_nodes: Whether pods of others take the places that these servers leave free. The budget then allows all
             servers that a drained node may hold, however few there are in all.
         namespace: Namespace.

@@ -43,7 +43,7 @@ _API = "leaderworkerset.x-k8s.io/v1"
 _SET = "leaderworkerset.sigs.k8s.io/name"
 _WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
 #: LeaderWorkerSet makes a service of its own name, in which pods find each other.
-_LEADER = "-leader"
+LEADER = "-leader"
 _GROUP = "kueue.x-k8s.io/podset-group-name"
 #: Names of stateful sets get a hash of ten letters and a number behind them, in labels of 63 characters at most.
 _LONGEST_NAME = 63 - len("-0123456789-99")
@@ -125,7 +125,7 @@ def multi_node_model(
                 },
             },
         },
-        service(f"{name}{_LEADER}", {_SET: name, _WORKER: "0"}, namespace),
+        service(f"{name}{LEADER}", {_SET: name, _WORKER: "0"}, namespace),
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",

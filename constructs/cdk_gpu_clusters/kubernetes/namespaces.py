@@ -17,8 +17,9 @@ def job_namespace(name: str) -> list[KubernetesObject]:
 
     Pod Security admission refuses pods that could take over their node, whoever makes them. Pods take connections from
     pods of their own namespace only: further NetworkPolicies add to that, such as one for the clients of a model
-    server. What pods connect to is not limited, so DNS, the API server and AWS are reachable. EFA traffic passes by
-    the kernel, and so by network policies: a security group separates fleets on EFA.
+    server. The load balancer of a gateway in this namespace needs one: `ModelGateway.subnet_cidrs`. What pods connect
+    to is not limited, so DNS, the API server and AWS are reachable. EFA traffic passes by the kernel, and so by network
+    policies: a security group separates fleets on EFA.
 
     The VPC CNI enforces network policies if its add-on has `enableNetworkPolicy`, which clusters made here have.
 

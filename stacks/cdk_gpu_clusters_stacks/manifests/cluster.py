@@ -256,12 +256,34 @@ _INSIDE = (
 )
 
 
-def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: Mapping[str, str]) -> str:
+# An apply removes a field that the last one had, and the Deployment then has the default: one server, however many run.
+# So the last one is made to have had none, which changes no pods (Kubernetes documentation, "Horizontal Pod
+# Autoscaling": "Migrating Deployments and StatefulSets to horizontal autoscaling").
+_KEEP_SERVERS = r"""
+# A Deployment that gets an autoscaler keeps its present number of servers, until the autoscaler changes it.
+keep_servers() {
+  last=$(kubectl get deployment "$1" --namespace "$2" --ignore-not-found \
+    --output 'jsonpath={.metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration}')
+  case $last in
+  *'"replicas":'*) printf '%s\n' "$last" | sed 's/"replicas":[0-9]*,//' | kubectl apply set-last-applied -f - ;;
+  esac
+}
+"""
+
+
+def install_script(
+    spec: ClusterSpec,
+    charts: Sequence[ChartRelease],
+    objects: Mapping[str, str],
+    scaled: Mapping[str, Sequence[str]] | None = None,
+) -> str:
     """The script that installs charts, then applies objects; it asks CloudFormation for what only a deployment knows.
 
     Args:
         objects: Text of each file to apply, by its path, in order.
+        scaled: Deployments of a file whose number of servers an autoscaler sets, by its path.
     """
+    scaled = {} if scaled is None else scaled
     lines = [
         "#!/bin/sh",
         f"# Installs what the cluster {spec.name} needs inside Kubernetes. May run again after every change;",
@@ -286,7 +308,10 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
     lines += ["", *_lookups(spec, [one for one in of_objects if one not in of_charts])]
     if spec.eks.gateway is not None:
         lines.append(f"kubectl label --overwrite namespace {DEFAULT_NAMESPACE} {READINESS_LABEL}=enabled")
-    lines += [_apply(path, text, _named(known, [text])) for path, text in objects.items()]
+    lines += _KEEP_SERVERS.splitlines() if any(scaled.values()) else []
+    for path, text in objects.items():
+        lines += [f"keep_servers {shlex.quote(name)} {DEFAULT_NAMESPACE}" for name in scaled.get(path, ())]
+        lines.append(_apply(path, text, _named(known, [text])))
     return "\n".join(lines) + "\n"
 
 

@@ -72,9 +72,11 @@ def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
     pools = node_pools(spec, volumes(spec))
     charts = releases(spec, pools.values())
     launched = {f"karpenter/{name}.yaml": one.text for name, one in karpenter_objects(spec).items()}
-    objects = {f"{path}.yaml": one.text for path, one in applied(spec, pools).items()}
+    made = {f"{path}.yaml": one for path, one in applied(spec, pools).items()}
+    objects = {path: one.text for path, one in made.items()}
+    scaled = {path: one.scaled for path, one in made.items()}
     return {
-        "install.sh": install_script(spec, charts, objects),
+        "install.sh": install_script(spec, charts, objects, scaled),
         **values_files(charts),
         **objects,
         **launched,
@@ -296,6 +298,15 @@ class Manifest:
     def text(self) -> str:
         """The objects as YAML."""
         return yaml_text(self.objects, comments=self.comments)
+
+    @property
+    def scaled(self) -> tuple[str, ...]:
+        """Deployments whose number of servers an autoscaler sets."""
+        return tuple(
+            one["metadata"]["name"]
+            for one in self.objects
+            if one["kind"] == "Deployment" and "replicas" not in one["spec"]
+        )
 
 
 def training_jobs(

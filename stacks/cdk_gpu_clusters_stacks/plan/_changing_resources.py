@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from cdk_gpu_clusters.fleet.karpenter import is_static
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import KubernetesObject
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
+from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec.changes import Resource
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, EfsSpec, LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec, FleetSpec
@@ -573,6 +576,12 @@ def _follow_software(before: Side, after: Side) -> str:
     gone = [name for name in old if name not in new]
     changed = [name for name in old if name in new and old[name] != new[name]]
     words = "pods of the software restart on running nodes; "
+    falls = _scaled_from(before, after)
+    if falls:
+        words += (
+            f"the servers of {', '.join(falls)} go to one each, until their autoscaler adds others, unless the number "
+            "is taken out of what was applied last before this deployment (docs: serving models, scaling); "
+        )
     if changed:
         words += (
             f"Slurm drains nodes of {', '.join(changed)}, a quarter of a partition at once (rounded up), and replaces "
@@ -583,10 +592,27 @@ def _follow_software(before: Side, after: Side) -> str:
     return f"{words}jobs go on"
 
 
+def _scaled_from(before: Side, after: Side) -> list[str]:
+    """Model servers of a given number, more than one, which an autoscaler is to set: the apply removes the number."""
+    fixed, scaled = (
+        [one for part in applied(side.cluster, _pools(side)).values() for one in part.objects if _is_deployment(one)]
+        for side in (before, after)
+    )
+    given = {one["metadata"]["name"] for one in fixed if one["spec"].get("replicas", 1) > 1}
+    return sorted(given & {one["metadata"]["name"] for one in scaled if "replicas" not in one["spec"]})
+
+
+def _pools(side: Side) -> Mapping[str, NodePool]:
+    return node_pools(side.cluster, volumes(side.cluster))
+
+
+def _is_deployment(one: KubernetesObject) -> bool:
+    return bool(one["kind"] == "Deployment")
+
+
 def _node_sets(side: Side) -> Mapping[str, object]:
     """The groups of nodes of Slurm, as its chart gets them, without their size."""
-    pools = node_pools(side.cluster, volumes(side.cluster))
-    made = [one.values["nodesets"] for one in releases(side.cluster, pools.values()) if one.chart == "slurm"]
+    made = [one.values["nodesets"] for one in releases(side.cluster, _pools(side).values()) if one.chart == "slurm"]
     return {name: {**one, "replicas": 0} for sets in made for name, one in sets.items()}
 
 
@@ -631,8 +657,10 @@ _SOFTWARE = (
         "",
         updated="charts and manifests that differ are installed again; what the file no longer has is removed",
         nodes=_follow_software,
-        source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider; SlinkyProject/slurm-operator "
-        "@ 87313da, docs/concepts/nodeset-controller.md and internal/controller/nodeset/nodeset_sync.go",
+        source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider; Kubernetes documentation, "
+        '"Horizontal Pod Autoscaling": "Migrating Deployments and StatefulSets to horizontal autoscaling"; '
+        "SlinkyProject/slurm-operator @ 87313da, docs/concepts/nodeset-controller.md and "
+        "internal/controller/nodeset/nodeset_sync.go",
     ),
 )
 

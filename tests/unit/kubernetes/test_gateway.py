@@ -12,6 +12,8 @@ from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, ModelRoute, gateway_objects, model_route
 from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
+from cdk_gpu_clusters.kubernetes.namespaces import job_namespace
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from kubernetes_schemas import check_objects
 
@@ -40,7 +42,7 @@ def test_every_object_fits_the_published_crds_and_their_rules(version: str) -> N
     )
     objects = [
         *gateway_objects(full),
-        *gateway_objects(ModelGateway(name="inside", plain_http=True, clients=["10.0.0.0/16"])),
+        *gateway_objects(ModelGateway(name="inside", plain_http=True, clients=["pl-0123456789abcdef0"])),
         *model_route("chat", full, SERVER),
         *model_route("embed", full, SERVER, ModelRoute(path="/", headers={"x-model": "embed"})),
         *model_route("next", full, SERVER, ModelRoute(path="/a/b", weights={"chat": 95, "chat-next": 5})),
@@ -69,10 +71,13 @@ def test_plain_http_has_port_80_and_no_certificate() -> None:
     assert [(one["protocol"], one["port"]) for one in spec_of(objects, "Gateway")["listeners"]] == [("HTTP", 80)]
 
 
-def test_prefix_lists_are_no_ranges() -> None:
+def test_prefix_lists_alone_admit_no_other_address() -> None:
     objects = gateway_objects(replace(GATEWAY, clients=["pl-0123456789abcdef0"]))
     balancer = spec_of(objects, "LoadBalancerConfiguration")
-    assert (balancer["securityGroupPrefixes"], "sourceRanges" in balancer) == (["pl-0123456789abcdef0"], False)
+    # The controller admits all addresses where the list is left out (model_build_security_group.go).
+    assert (balancer["securityGroupPrefixes"], balancer["sourceRanges"]) == (["pl-0123456789abcdef0"], [])
+    ranges_alone = spec_of(gateway_objects(GATEWAY), "LoadBalancerConfiguration")
+    assert (ranges_alone["sourceRanges"], "securityGroupPrefixes" in ranges_alone) == (["10.0.0.0/16"], False)
 
 
 def test_servers_do_not_see_the_path_of_their_model() -> None:
@@ -102,6 +107,35 @@ def test_the_load_balancer_asks_the_server_itself_and_lets_requests_end() -> Non
     assert attributes["deregistration_delay.timeout_seconds"] == "120"
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "LeaderWorkerSet"])
+def test_a_load_balancer_reaches_servers_in_a_namespace_that_admits_its_own_pods_only(kind: str) -> None:
+    pool = node_pool("chat", instance_type="p5.48xlarge", node_count=2)
+    if kind == "Deployment":
+        made, service = model_deployment("chat", pool, SERVER, devices_per_server=8, namespace="lab"), "chat"
+        labels = spec_of(made, kind)["template"]["metadata"]["labels"]
+    else:
+        made, service = multi_node_model("chat", pool, SERVER, nodes_per_server=2, namespace="lab"), "chat-leader"
+        labels = spec_of(made, kind)["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["labels"]
+    gateway = replace(GATEWAY, namespace="lab", subnet_cidrs=["10.0.1.0/24", "10.0.2.0/24"])
+    route = model_route("chat", gateway, SERVER, ModelRoute(weights={service: 1}))
+    policy = spec_of(route, "NetworkPolicy")
+    (term,) = policy["podSelector"]["matchExpressions"]
+    assert labels[term["key"]] in term["values"]
+    assert policy["ingress"] == [
+        {
+            "from": [{"ipBlock": {"cidr": "10.0.1.0/24"}}, {"ipBlock": {"cidr": "10.0.2.0/24"}}],
+            "ports": [{"protocol": "TCP", "port": SERVER.port}],
+        }
+    ]
+    objects = [*job_namespace("lab"), *made, *gateway_objects(gateway), *route]
+    assert check_objects(objects, kubernetes_versions()[-1].version) == len(objects)
+    assert {one["metadata"].get("namespace", "lab") for one in objects} == {"lab"}
+
+
+def test_without_ranges_of_subnets_no_policy_closes_the_servers_to_others() -> None:
+    assert "NetworkPolicy" not in [one["kind"] for one in model_route("chat", GATEWAY, SERVER)]
+
+
 def test_a_server_behind_a_load_balancer_takes_requests_for_longer() -> None:
     pool = node_pool("chat", instance_type="g6e.48xlarge", node_count=2)
     deployment = model_deployment("chat", pool, SERVER, devices_per_server=8)[0]
@@ -117,6 +151,7 @@ def test_a_server_behind_a_load_balancer_takes_requests_for_longer() -> None:
         ({"clients": ["10.0.0.1/16"]}, ["GPU-SRV-001"]),
         ({"clients": ["sg-0123456789abcdef0"]}, ["GPU-SRV-001"]),
         ({"clients": ["10.0.0.1"]}, ["GPU-SRV-001"]),
+        ({"subnet_cidrs": ["10.0.1.0/24", "subnet-0a"]}, ["GPU-SRV-005"]),
         ({"hostname": "Models"}, ["GPU-SRV-002"]),
         ({"hostname": "*.example.org"}, ["GPU-SRV-002"]),
         ({"certificate_arn": None}, ["GPU-INF-012"]),
@@ -141,6 +176,12 @@ def test_a_wrong_gateway_is_refused(change: dict[str, Any], wrong: list[str]) ->
         (ModelRoute(headers={"a": "1", "b": "2", "c": "3"}), ["GPU-SRV-003"]),
         (ModelRoute(headers={"a b": "1"}), ["GPU-SRV-003"]),
         (ModelRoute(headers={"a": ""}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "x" * 129}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "b,c"}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "b\\c"}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "b*"}), ["GPU-SRV-003"]),
+        (ModelRoute(headers={"a": "b?"}), ["GPU-SRV-003"]),
+        (ModelRoute(weights={f"chat-{number}": 1 for number in range(6)}), ["GPU-SRV-004"]),
         (ModelRoute(weights={"chat": 1000}), ["GPU-SRV-004"]),
         (ModelRoute(weights={"chat": 0}), ["GPU-SRV-004"]),
         (ModelRoute(path="chat", weights={"Chat": 1}), ["GPU-SRV-002", "GPU-K8S-001"]),
@@ -152,7 +193,19 @@ def test_a_wrong_route_is_refused(route: ModelRoute, wrong: list[str]) -> None:
     assert ids(error) == wrong
 
 
+def test_a_route_is_refused_for_ranges_that_are_none() -> None:
+    with pytest.raises(ConfigError) as error:
+        model_route("chat", replace(GATEWAY, subnet_cidrs=["pl-0123456789abcdef0"]), SERVER)
+    assert ids(error) == ["GPU-SRV-005"]
+
+
+def test_as_many_services_as_an_action_holds_are_taken() -> None:
+    weights = {f"chat-{number}": number for number in range(5)}
+    (rule,) = spec_of(model_route("chat", GATEWAY, SERVER, ModelRoute(weights=weights)), "HTTPRoute")["rules"]
+    assert {one["name"]: one["weight"] for one in rule["backendRefs"]} == weights
+
+
 def test_as_many_headers_as_a_rule_holds_are_taken() -> None:
-    assert model_route("chat", GATEWAY, SERVER, ModelRoute(headers={"a": "1", "b": "2"}))
+    assert model_route("chat", GATEWAY, SERVER, ModelRoute(headers={"a": "x" * 128, "b": "Qwen/Qwen3-8B; v=1"}))
     nameless = replace(GATEWAY, hostname=None)
     assert model_route("chat", nameless, SERVER, ModelRoute(headers={"a": "1", "b": "2", "c": "3"}))

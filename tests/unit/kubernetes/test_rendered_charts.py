@@ -242,6 +242,15 @@ def test_what_serves_models_has_the_accounts_that_take_their_roles() -> None:
     assert "IngressClass" not in balancers["kinds"]
 
 
+@pytest.mark.parametrize("name", ["example.org", "models.example.org"])
+def test_what_says_who_owns_a_name_is_in_the_zone(name: str) -> None:
+    (names,) = [one for one in cases()["serving"] if one.name == "external-dns"]
+    # As registry/mapper/mapper.go puts it together. Without a prefix it is a-example.org for the apex: not in the zone.
+    owner = names.values["txtPrefix"].replace("%{record_type}", "a") + name
+    assert owner.endswith(f".{name}")
+    assert (names.values["domainFilters"], names.values["policy"]) == (["example.org"], "sync")
+
+
 def test_queues_survive_the_loss_of_a_system_node() -> None:
     (queues,) = [one for one in cases()["every kind of node"] if one.name == "kueue"]
     assert rendering(queues)["kinds"]["PodDisruptionBudget"] == 1

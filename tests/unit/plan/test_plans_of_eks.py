@@ -171,6 +171,28 @@ def test_a_change_of_slurm_says_what_becomes_of_jobs(
     assert never not in change.nodes
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "falls"),
+    [
+        ("nodes: 4", "min_nodes: 1, max_nodes: 4", True),
+        ("nodes: 1", "min_nodes: 1, max_nodes: 4", False),
+        ("min_nodes: 1, max_nodes: 4", "min_nodes: 2, max_nodes: 4", False),
+        ("min_nodes: 1, max_nodes: 4", "nodes: 4", False),
+    ],
+)
+def test_servers_that_an_autoscaler_takes_over_are_said_to_go_to_one(
+    load: Load, before: str, after: str, *, falls: bool
+) -> None:
+    server = (
+        'server: { image: "vllm/vllm-openai:v0.21.0", command: [--model, Qwen/Qwen3-8B, --max-model-len, "16384"] }'
+    )
+    fleet = f"inference: {{ fleets: {{ chat: {{ instance_type: g6.xlarge, NODES, {server} }} }} }}\n"
+    text = HEAD.format(region="us-east-1") + NEW + "eks: { software: { apply: true } }\n" + fleet
+    comparison = compare_clusters(*(load(text.replace("NODES", one)) for one in (before, after)))
+    (change,) = [one for one in comparison.changes if one.stack == "lab-software"]
+    assert ("the servers of chat go to one each" in change.nodes) is falls
+
+
 def test_teams_are_shown_with_what_they_may_have_at_most(plan: Callable[..., ClusterPlan]) -> None:
     quotas = "{ fleet: one, nominal: 8, borrowing_limit: 4, lending_limit: 2 }"
     teams = f"{{ research: {{ weight: 2, quotas: [{quotas}], principal_arns: ['arn:aws:iam::111122223333:role/r'] }} }}"

@@ -80,7 +80,7 @@ def external_dns_chart(
 ) -> ChartRelease:
     """The chart of ExternalDNS, which keeps the names of HTTPRoutes in one hosted zone of Amazon Route 53.
 
-    It changes and deletes only records that it made itself for this cluster, which it knows by TXT records beside them.
+    It changes and deletes only records that it made itself for this cluster, which it knows by TXT records below them.
 
     Args:
         cluster_name: Name of the cluster, the owner of the records; may be a CDK token.
@@ -89,7 +89,8 @@ def external_dns_chart(
         region: Region of the cluster; may be a CDK token.
         mirror: Registries of a closed network, which hold copies of chart and image.
 
-    Source: kubernetes-sigs/external-dns @ 9f26451, docs/tutorials/aws.md, docs/sources/gateway-api.md.
+    Source: kubernetes-sigs/external-dns @ 9f26451, docs/tutorials/aws.md, docs/sources/gateway-api.md,
+    docs/registry/txt.md (a prefix with the type of the record and a period at its end, for names at a zone's apex).
 
     Example:
         >>> release = external_dns_chart(
@@ -106,6 +107,8 @@ def external_dns_chart(
         "sources": ["gateway-httproute"],
         "policy": "sync",
         "txtOwnerId": cluster_name,
+        # A label of its own before the name: without it the TXT record of the zone's apex would be outside of the zone.
+        "txtPrefix": "gpu-%{record_type}.",
         "domainFilters": [zone_name],
         "extraArgs": {"zone-id-filter": [zone_id]},
     }
