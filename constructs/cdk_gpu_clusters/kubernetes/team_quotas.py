@@ -284,6 +284,23 @@ def most_devices(pool: NodePool, quota: TeamQuota, quotas: Iterable[TeamQuota]) 
     return quota.nominal + (lent if quota.borrowing_limit is None else quota.borrowing_limit)
 
 
+def shared_nodes(pool: NodePool, teams: Iterable[Team]) -> int:
+    """Whole nodes that jobs of no team have while all teams are idle.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> team = Team(name="research", quotas=[TeamQuota(pool="trainers", nominal=64, lending_limit=0)])
+        >>> shared_nodes(node_pool("trainers", instance_type="p5.48xlarge", node_count=16), [team])
+        8
+    """
+    quotas = [one for team in teams for one in team.quotas if one.pool == pool.name]
+    kept = Counter[str]()
+    for quota in quotas:
+        kept[quota.resource] += quota.nominal - quota.lent
+    free = [(device_count(pool, name) - kept[name]) // count for name, count in pool.resources.items()]
+    return min(free, default=pool.node_count)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueQuota:
     """What a ClusterQueue has of one resource of one flavor: CPU in thousandths, memory and huge pages in MiB.

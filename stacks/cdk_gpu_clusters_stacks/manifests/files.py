@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture
 from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
@@ -28,7 +28,7 @@ from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_job
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead
 from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
-from cdk_gpu_clusters.kubernetes.team_quotas import Team
+from cdk_gpu_clusters.kubernetes.team_quotas import Team, shared_nodes
 from cdk_gpu_clusters.kubernetes.teams import team_objects
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.kubernetes.volumes import shared_volume
@@ -229,15 +229,20 @@ def _is_of(one: KubernetesObject, team: Team) -> bool:
 
 
 def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:
-    """Jobs that people start, by a path without its ending."""
-    source = SoftwareSource(mirror=mirror_of(spec))
+    """Jobs that people start, by a path without its ending: in the queue of no team, on the nodes that it can have."""
+    source, teams = SoftwareSource(mirror=mirror_of(spec)), spec.eks.all_teams
+    pools = {name: replace(pool, node_count=shared_nodes(pool, teams)) for name, pool in pools.items()}
     by_fleet = {
         **{
             name: training_jobs(name, fleet, pools[name], source=source, software=spec.eks.software)
             for name, fleet in spec.training.fleets.items()
-            if name not in spec.slinky_fleets
+            if name not in spec.slinky_fleets and pools[name].node_count
         },
-        **{name: inference_jobs(name, serving, pools[name]) for name, serving in spec.inference.fleets.items()},
+        **{
+            name: inference_jobs(name, serving, pools[name])
+            for name, serving in spec.inference.fleets.items()
+            if pools[name].node_count
+        },
     }
     return {f"jobs/{name}/{job}": one for name, found in by_fleet.items() for job, one in found.items()}
 

@@ -262,20 +262,29 @@ def _is_disruption(rule: Manifest) -> bool:
     return any(one["type"] == "DisruptionTarget" for one in rule.get("onPodConditions", ()))
 
 
+def _quotas(queues: Sequence[Manifest]) -> dict[str, dict[str, int]]:
+    """What the first queue can have of each flavor while the others of its cohort are idle.
+
+    Kueue, "Cohort": a queue without a borrowingLimit takes all that others of its cohort leave, up to their lendingLimit.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for index, queue in enumerate(queues):
+        for flavor in (one for group in queue["spec"]["resourceGroups"] for one in group["flavors"]):
+            each = found.setdefault(flavor["name"], {})
+            for one in flavor["resources"]:
+                assert index or "borrowingLimit" not in one
+                given = str(one.get("lendingLimit", one["nominalQuota"]) if index else one["nominalQuota"])
+                each[one["name"]] = each.get(one["name"], 0) + amount_of(one["name"], given)
+    return found
+
+
 class Queue:
     """A ClusterQueue of Kueue with its flavors, as a workload without pods: it admits jobs."""
 
     def __init__(self, manifests: Sequence[Manifest], jobs: Sequence[Gang]) -> None:
         self.name, self.replicas, self.pods, self.broken = "ClusterQueue", 0, list[Pod](), set[int]()
         self.jobs = list(jobs)
-        (queue,) = (one for one in manifests if one["kind"] == "ClusterQueue")
-        self.quotas = {
-            flavor["name"]: {
-                one["name"]: amount_of(one["name"], str(one["nominalQuota"])) for one in flavor["resources"]
-            }
-            for group in queue["spec"]["resourceGroups"]
-            for flavor in group["flavors"]
-        }
+        self.quotas = _quotas([one for one in manifests if one["kind"] == "ClusterQueue"])
         self.flavors = {one["metadata"]["name"]: one["spec"] for one in manifests if one["kind"] == "ResourceFlavor"}
 
     def unavailable(self, cluster: Cluster) -> int:
