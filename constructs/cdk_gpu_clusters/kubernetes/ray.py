@@ -83,6 +83,10 @@ class RayRedis:
 class RayAutoscaling:
     """Ray's own autoscaler: it adds pods for tasks and actors that wait, and ends idle ones.
 
+    It takes no queue, and a namespace without a LocalQueue called `default`, which those of teams have: Kueue puts a
+    RayCluster without a queue into that one, and refuses one that scales (kubernetes-sigs/kueue v0.19.2,
+    pkg/controller/jobs/raycluster/raycluster_webhook.go).
+
     Attributes:
         min_nodes: Fewest workers.
         idle_seconds: After how many idle seconds a worker ends. Ray's own default is 60.
@@ -406,22 +410,44 @@ def _worker(pool: NodePool, pods: RayPods, queue: str | None) -> dict[str, Any]:
     }
 
 
-def _head_policy(name: str, namespace: str) -> KubernetesObject:
-    """Who connects to a head: pods of its namespace and KubeRay's operator; everyone to its metrics.
+# In a namespace of `job_namespace` the operator would not reach a head, and a job would wait until it fails: it polls
+# the dashboard from its own namespace (ray-project/kuberay v1.7.0, controllers/ray/rayjob_controller.go).
+_FROM_OPERATOR = {
+    "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": KUBERAY_NAMESPACE}}}],
+    "ports": [{"protocol": "TCP", "port": _DASHBOARD_PORT}],
+}
 
-    In a namespace of `job_namespace` the operator would not reach it otherwise, and a job would wait forever.
-    """
-    operator = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": KUBERAY_NAMESPACE}}}
+
+def _head_policy(name: str, namespace: str) -> KubernetesObject:
+    """Who connects to a head: pods of its namespace and KubeRay's operator; everyone to its metrics."""
     spec = {
         "podSelector": {"matchLabels": {_HEAD_LABEL: name}},
         "policyTypes": ["Ingress"],
         "ingress": [
             {"from": [{"podSelector": {}}]},
-            {"from": [operator], "ports": [{"protocol": "TCP", "port": _DASHBOARD_PORT}]},
+            dict(_FROM_OPERATOR),
             {"ports": [{"protocol": "TCP", "port": _METRICS_PORT}]},
         ],
     }
     return kubernetes_object("networking.k8s.io/v1", "NetworkPolicy", f"{name}-ray-head", spec, namespace=namespace)
+
+
+def operator_policy(namespace: str) -> KubernetesObject:
+    """Lets KubeRay's operator connect to all heads of a namespace whose users make no network policies.
+
+    Args:
+        namespace: The namespace.
+
+    Example:
+        >>> operator_policy("research")["spec"]["podSelector"]
+        {'matchExpressions': [{'key': 'gpu-cluster/ray-head', 'operator': 'Exists'}]}
+    """
+    spec = {
+        "podSelector": {"matchExpressions": [{"key": _HEAD_LABEL, "operator": "Exists"}]},
+        "policyTypes": ["Ingress"],
+        "ingress": [dict(_FROM_OPERATOR)],
+    }
+    return kubernetes_object("networking.k8s.io/v1", "NetworkPolicy", "ray-operator", spec, namespace=namespace)
 
 
 VERSION = define_rule(

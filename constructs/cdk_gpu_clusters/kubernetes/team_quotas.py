@@ -173,7 +173,7 @@ def _check_device(path: str, team: Team, quota: TeamQuota, known: Mapping[str, N
     pool = known.get(quota.pool)
     if pool is None:
         yield TEAM_DEVICES.finding(
-            cause=f"no group of nodes is called {quota.pool}",
+            cause=f"the queues have no group of nodes called {quota.pool}",
             got=quota.pool,
             allowed=", ".join(name for name, one in known.items() if one.resources) or "none: no group has devices",
             fix="name a group of the cluster",

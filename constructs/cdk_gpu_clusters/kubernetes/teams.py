@@ -12,11 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 from cdk_gpu_clusters.errors import raise_for
-from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
+from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_CLASS, EFA_RESOURCE
 from cdk_gpu_clusters.kubernetes.namespaces import job_namespace
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, check_name, kubernetes_object, metadata
 from cdk_gpu_clusters.kubernetes.queues import API, CLUSTER_QUEUE, DEFAULT_QUEUE, local_queue
+from cdk_gpu_clusters.kubernetes.ray import operator_policy
 from cdk_gpu_clusters.kubernetes.team_quotas import Team, check_teams, most_devices, with_devices
 
 #: Priority classes of jobs, by their name. A job without one has priority 0 (kubernetes-sigs/kueue v0.19.2,
@@ -29,6 +30,9 @@ _DEFAULT_QUEUE = "default"
 _TEAM_LABEL = "gpu-cluster/team"
 _RBAC = "rbac.authorization.k8s.io/v1"
 _ROLE, _VIEWER = "gpu-team", "gpu-teams-viewer"
+_ADMISSION, _NO_EXTERNAL_ADDRESSES = "admissionregistration.k8s.io/v1", "gpu-teams-no-external-addresses"
+#: Kubernetes documentation, "Guaranteed Scheduling For Critical Add-On Pods".
+_CRITICAL = ("system-node-critical", "system-cluster-critical")
 
 
 def team_objects(
@@ -42,10 +46,15 @@ def team_objects(
     """What teams have beside their ClusterQueues: `queues(..., teams=teams)` makes those.
 
     For each team a namespace with the baseline of the Pod Security Standards, which pods of this library keep to, and
-    into which only its own pods connect; LocalQueues, one of which takes jobs that name no queue; a ResourceQuota of
-    devices, which also counts pods that Kueue does not know, such as Deployments, and allows no load balancers; and a
-    role for its members, by the Kubernetes group `gpu-team:<name>`. The role may run workloads. It may not change
-    quotas, queues and network policies; `edit` of Kubernetes and AmazonEKSEditPolicy may change the latter.
+    into which only its own pods connect, and KubeRay's operator to heads of Ray; LocalQueues, one of which takes jobs
+    that name no queue; a ResourceQuota of devices, which also counts pods that Kueue does not know, such as
+    Deployments, and allows no load balancers; one that allows no pods of Kubernetes' own priority classes; and a role
+    for its members, by the Kubernetes group `gpu-team:<name>`. The role may run workloads. It may not change quotas,
+    queues and network policies; `edit` of Kubernetes and AmazonEKSEditPolicy may change the latter. For all teams, a
+    ValidatingAdmissionPolicy refuses Services with external addresses.
+
+    Quotas do not stop a container that requests no GPU, on a node with GPUs, from seeing them ("Limits" of the page
+    "Teams on Amazon EKS").
 
     A quota of the namespace is the same for all groups of nodes with a device: Kubernetes does not know of groups.
 
@@ -65,8 +74,8 @@ def team_objects(
         >>> from cdk_gpu_clusters.kubernetes.team_quotas import TeamQuota
         >>> pool = node_pool("trainers", instance_type="p5.48xlarge", node_count=16)
         >>> research = Team(name="research", quotas=[TeamQuota(pool="trainers", nominal=64)])
-        >>> [one["kind"] for one in team_objects([research], [pool])][4:8]
-        ['Namespace', 'NetworkPolicy', 'LocalQueue', 'LocalQueue']
+        >>> [one["kind"] for one in team_objects([research], [pool])][6:9]
+        ['Namespace', 'NetworkPolicy', 'NetworkPolicy']
     """
     raise_for(
         [
@@ -78,6 +87,7 @@ def team_objects(
     return [
         *(_priority_class(name, value) for name, value in priorities.items()),
         *_viewers(teams),
+        *_no_external_addresses(),
         *(one for team in teams for one in _team_objects(team, teams, pools, queue)),
     ]
 
@@ -85,14 +95,20 @@ def team_objects(
 def _team_objects(team: Team, teams: Sequence[Team], pools: Sequence[NodePool], queue: str) -> list[KubernetesObject]:
     namespace, *policies = job_namespace(team.name)
     namespace["metadata"]["labels"][_TEAM_LABEL] = team.name
-    hard = {f"requests.{name}": str(most) for name, most in _most(team, teams, pools).items()}
+    most = _most(team, teams, pools)
+    hard = {f"requests.{name}": str(number) for name, number in most.items()}
+    # Interfaces that pods claim from AWS's DRA driver (Kubernetes documentation, "Resource Quotas", device classes).
+    hard |= {f"{EFA_CLASS}.deviceclass.resource.k8s.io/devices": str(most[one]) for one in most if one == EFA_RESOURCE}
     # Who reaches its pods from outside the cluster is not the team's to decide: no network policy sees the client.
     hard |= {"services.loadbalancers": "0", "services.nodeports": "0"}
     return [
         namespace,
         *policies,
+        # Members make no network policies, and so not the one that each Ray cluster of this library has.
+        operator_policy(team.name),
         *(local_queue(team.name, name, team.name) for name in dict.fromkeys((queue, _DEFAULT_QUEUE))),
         kubernetes_object("v1", "ResourceQuota", "devices", {"hard": hard}, namespace=team.name),
+        _no_critical_pods(team),
         {
             "apiVersion": _RBAC,
             "kind": "Role",
@@ -100,6 +116,43 @@ def _team_objects(team: Team, teams: Sequence[Team], pools: Sequence[NodePool], 
             "rules": [dict(one) for one in _RULES],
         },
         _binding("RoleBinding", _ROLE, {"kind": "Role", "name": _ROLE}, [team], namespace=team.name),
+    ]
+
+
+def _no_critical_pods(team: Team) -> KubernetesObject:
+    """Refuses pods that would end those of others.
+
+    Kubernetes allows pods of its own priority classes in every namespace whose quotas do not limit them, and the
+    scheduler ends pods of lower priority for them, whatever Kueue admitted (kubernetes/kubernetes pull request 76310;
+    Kubernetes documentation, "Pod Priority and Preemption": warning). The charts of this library make no other classes.
+    """
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": list(_CRITICAL)}
+    spec = {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [scope]}}
+    return kubernetes_object("v1", "ResourceQuota", "no-critical-pods", spec, namespace=team.name)
+
+
+def _no_external_addresses() -> list[KubernetesObject]:
+    """Refuses Services of teams that take the traffic to addresses of others.
+
+    Source: CVE-2020-8554; Amazon EKS user guide, "Restrict external IP addresses that can be assigned to services".
+    Policies are v1 since Kubernetes 1.30 (Kubernetes documentation, "Validating Admission Policy").
+    """
+    services = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["services"]}
+    none = {
+        "expression": "!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0",
+        "message": "Services of teams have no externalIPs: they would take traffic to addresses of others",
+    }
+    policy = {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [services]}, "validations": [none]}
+    binding = {
+        "policyName": _NO_EXTERNAL_ADDRESSES,
+        "validationActions": ["Deny"],
+        "matchResources": {
+            "namespaceSelector": {"matchExpressions": [{"key": _TEAM_LABEL, "operator": "Exists"}]},
+        },
+    }
+    return [
+        kubernetes_object(_ADMISSION, kind, _NO_EXTERNAL_ADDRESSES, spec, namespace=None)
+        for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding))
     ]
 
 
@@ -152,6 +205,10 @@ _RULES = (
     _rule(["leaderworkerset.x-k8s.io"], ["leaderworkersets"], _WRITE),
     _rule(["trainer.kubeflow.org"], ["trainjobs", "trainingruntimes"], _WRITE),
     _rule(["ray.io"], ["rayclusters", "rayjobs", "rayservices"], _WRITE),
+    # What pods claim: EFA interfaces of AWS's DRA driver, and channels between the nodes of an UltraServer.
+    _rule(["resource.k8s.io"], ["resourceclaimtemplates"], _WRITE),
+    _rule(["resource.k8s.io"], ["resourceclaims"], _READ),
+    _rule(["resource.nvidia.com"], ["computedomains"], _WRITE),
     _rule(["argoproj.io"], ["workflows"], _WRITE),
     _rule(["kueue.x-k8s.io"], ["localqueues", "workloads"], _READ),
     _rule(["visibility.kueue.x-k8s.io"], ["localqueues/pendingworkloads"], _READ),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import cel
 import pytest
 
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
 from cdk_gpu_clusters.kubernetes.queues import queues
+from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_job
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead
+from cdk_gpu_clusters.kubernetes.software import EfaSoftware
 from cdk_gpu_clusters.kubernetes.team_quotas import Team, TeamQuota
 from cdk_gpu_clusters.kubernetes.teams import team_objects
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
@@ -30,6 +35,8 @@ RESEARCH = Team(
     weight=2,
 )
 PRODUCT = Team(name="product", quotas=[TeamQuota(pool="trainers", nominal=40, lending_limit=8)])
+CHARTS = Path(__file__).parent / "rendered_charts.json"
+RAY = RayPods(image="rayproject/ray:2.60.0-py312-gpu", ray_version="2.60.0")
 TEAMS = [RESEARCH, PRODUCT]
 QUEUES = queues(POOLS, ray_heads=[RayHead()], teams=TEAMS)
 OBJECTS = team_objects(TEAMS, POOLS)
@@ -95,7 +102,13 @@ def test_objects_of_teams_are_what_kubernetes_and_kueue_take() -> None:
         *["WorkloadPriorityClass"] * 2,
         "ClusterRole",
         "ClusterRoleBinding",
-        *["Namespace", "NetworkPolicy", "LocalQueue", "LocalQueue", "ResourceQuota", "Role", "RoleBinding"] * 2,
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        *[
+            *["Namespace", "NetworkPolicy", "NetworkPolicy", "LocalQueue", "LocalQueue"],
+            *["ResourceQuota", "ResourceQuota", "Role", "RoleBinding"],
+        ]
+        * 2,
     ]
 
 
@@ -200,6 +213,7 @@ def test_all_pods_of_a_team_together_have_no_more_than_it_may_borrow() -> None:
     assert {name: int(value) for name, value in hard.items()} == {
         "requests.nvidia.com/gpu": 96,
         "requests.vpc.amazonaws.com/efa": 96 * 4,
+        "efa.networking.k8s.aws.deviceclass.resource.k8s.io/devices": 96 * 4,
         "requests.nvidia.com/mig-1g.5gb": 32,
         "requests.nvidia.com/mig-2g.10gb": 0,
         "requests.nvidia.com/mig-3g.20gb": 0,
@@ -209,6 +223,107 @@ def test_all_pods_of_a_team_together_have_no_more_than_it_may_borrow() -> None:
     assert int(hard["requests.nvidia.com/gpu"]) == potential("research")["trainers", GPU]
     other = of_namespace("product")["ResourceQuota/devices"]["spec"]["hard"]
     assert int(other["requests.nvidia.com/gpu"]) == potential("product")["trainers", GPU] == 128
+
+
+def test_a_quota_of_claims_is_there_where_interfaces_are() -> None:
+    dev = node_pool("dev", instance_type="g5.xlarge", node_count=2)
+    objects = team_objects([Team(name="dev-team", quotas=[TeamQuota(pool="dev", nominal=1)])], [dev])
+    (quota, _) = [one for one in objects if one["kind"] == "ResourceQuota"]
+    assert not [name for name in quota["spec"]["hard"] if "deviceclass" in name]
+
+
+def test_no_pod_of_a_team_has_a_priority_class_of_kubernetes() -> None:
+    """As pkg/quota/v1/evaluator/core/pods.go matches a pod: a scope compares the name of its class."""
+    quota = of_namespace("research")["ResourceQuota/no-critical-pods"]["spec"]
+    assert quota["hard"] == {"pods": "0"}
+    (scope,) = quota["scopeSelector"]["matchExpressions"]
+    assert (scope["scopeName"], scope["operator"]) == ("PriorityClass", "In")
+    assert set(scope["values"]) == {"system-node-critical", "system-cluster-critical"}
+    assert "scopeSelector" not in of_namespace("research")["ResourceQuota/devices"]["spec"]
+
+
+def test_charts_make_no_priority_classes_that_teams_could_use() -> None:
+    """Otherwise the quota has to name them, too."""
+    rendered = json.loads(CHARTS.read_text("utf-8"))
+    assert "PodDisruptionBudget" in json.dumps(rendered)
+    assert '"PriorityClass"' not in json.dumps(rendered)
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_allowed"),
+    [
+        ({"type": "ClusterIP"}, True),
+        ({"externalIPs": []}, True),
+        ({"externalIPs": ["10.0.0.7"]}, False),
+        ({"type": "ClusterIP", "externalIPs": ["10.0.0.7", "1.1.1.1"]}, False),
+    ],
+)
+def test_services_of_teams_take_no_addresses_of_others(spec: dict[str, Any], *, is_allowed: bool) -> None:
+    (policy,) = [one for one in OBJECTS if one["kind"] == "ValidatingAdmissionPolicy"]
+    (validation,) = policy["spec"]["validations"]
+    context = cel.Context()
+    context.add_variable("object", {"kind": "Service", "spec": spec})
+    assert cel.compile(validation["expression"]).execute(context) is is_allowed
+
+
+def test_the_policy_of_services_is_for_the_namespaces_of_teams() -> None:
+    (policy,) = [one for one in OBJECTS if one["kind"] == "ValidatingAdmissionPolicy"]
+    (binding,) = [one for one in OBJECTS if one["kind"] == "ValidatingAdmissionPolicyBinding"]
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], set(rule["operations"])) == (["services"], {"CREATE", "UPDATE"})
+    assert (binding["spec"]["policyName"], binding["spec"]["validationActions"]) == (
+        policy["metadata"]["name"],
+        ["Deny"],
+    )
+    (label,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert label == {"key": "gpu-cluster/team", "operator": "Exists"}
+    assert label["key"] in of_namespace("research")["Namespace/research"]["metadata"]["labels"]
+
+
+def test_the_operator_of_ray_reaches_the_heads_of_a_team_and_nothing_else() -> None:
+    job, own = gpu_ray_job("job", POOLS[0], RAY, node_count=2, command=["python", "a.py"], namespace="research")
+    policy = of_namespace("research")["NetworkPolicy/ray-operator"]["spec"]
+    (term,) = policy["podSelector"]["matchExpressions"]
+    cluster = job["spec"]["rayClusterSpec"]
+    assert term["operator"] == "Exists"
+    assert term["key"] in cluster["headGroupSpec"]["template"]["metadata"]["labels"]
+    assert term["key"] not in str(cluster["workerGroupSpecs"])
+    (ingress,) = policy["ingress"]
+    assert ingress in own["spec"]["ingress"]
+    assert ingress["ports"] == [{"protocol": "TCP", "port": 8265}]
+
+
+def test_members_make_all_that_jobs_of_this_library_are_made_of() -> None:
+    """But for network policies: those of teams are there already."""
+    rack = node_pool("rack", instance_type="p6e-gb200.36xlarge", node_count=18)
+    objects = [
+        *gpu_ray_job("job", POOLS[0], RAY, node_count=2, command=["python", "a.py"], namespace="research"),
+        *torchrun_job(
+            "job",
+            rack,
+            node_count=9,
+            image="a:1",
+            command=["a.py"],
+            compute_domain=True,
+            efa=EfaSoftware.DRA_DRIVER,
+        ),
+        *mig_fan_out("job", POOLS[1], image="a:1"),
+    ]
+    rules = of_namespace("research")["Role/gpu-team"]["rules"]
+    made = {
+        (group, resource)
+        for rule in rules
+        if {"create", "patch"} <= set(rule["verbs"])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    wanted = {
+        (one["apiVersion"].rpartition("/")[0], f"{one['kind'].lower()}s")
+        for one in objects
+        if one["kind"] != "NetworkPolicy"
+    }
+    assert wanted >= {("resource.k8s.io", "resourceclaimtemplates"), ("resource.nvidia.com", "computedomains")}
+    assert wanted <= made
 
 
 def test_jobs_with_and_without_the_name_of_a_queue_get_into_that_of_their_team() -> None:

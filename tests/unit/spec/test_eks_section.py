@@ -361,6 +361,17 @@ def test_teams_are_checked_once_their_fleets_are_right(tmp_path: Path) -> None:
     assert [one for one in broken if "error" in one]
 
 
+@pytest.mark.parametrize(("fleet", "expected"), [("a", ["11 GPU-TEAM-002 error"]), ("b", [])])
+def test_teams_have_no_quotas_of_fleets_that_are_slurms(fleet: str, expected: list[str], tmp_path: Path) -> None:
+    quota = f"        - {{ fleet: {fleet}, nominal: 8 }}\n"
+    teams = "  teams:\n    research:\n      quotas:\n" + quota
+    fleets = ONE.replace(" a: ", " b: { instance_type: p5.48xlarge, nodes: 1 }, a: ")
+    text = HEAD + NEW + "eks:\n  software: { slurm: { fleets: [a] } }\n" + teams + fleets
+    assert [one for one in found(tmp_path, text) if "GPU-CAP" not in one] == expected
+    without = text.replace("  software: { slurm: { fleets: [a] } }\n", "")
+    assert [one for one in found(tmp_path, without) if "GPU-CAP" not in one] == []
+
+
 def test_members_of_teams_are_of_a_cluster_that_is_made_here(tmp_path: Path) -> None:
     members = TEAMS.replace("    product: {", "    product: { principal_arns: ['arn:aws:iam::111122223333:role/p'],")
     assert found(tmp_path, HEAD + NEW + members + ONE) == OF_TEAMS
