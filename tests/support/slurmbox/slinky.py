@@ -86,6 +86,7 @@ class Slinky:
         self.nodes = {f"{pool.name}-{number}": pool for pool in pools for number in range(pool.node_count)}
         self._places = places
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, list[str]] = {}
 
     def node_sets(self) -> dict[str, Mapping[str, Any]]:
         """The NodeSets by the names that the operator gives them in Slurm: those of their pods' host names."""
@@ -163,9 +164,26 @@ class Slinky:
             conf["Topology"] = topology_spec(pool, dict(zip(layer_labels(pool), self._places[name], strict=True)))
         script = _POD.format(name=name, conf=" ".join(f"{key}={value}" for key, value in conf.items()))
         own = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
-        self._daemons[name] = box.start(
-            *own, "--propagation", "private", "sh", "-c", script, log=box.path(f"/var/log/slurm/{name}.output")
-        )
+        self._commands[name] = [*own, "--propagation", "private", "sh", "-c", script]
+        self._run_pod(name)
+
+    def _run_pod(self, name: str) -> None:
+        log = self.box.path(f"/var/log/slurm/{name}.output")
+        self._daemons[name] = self.box.start(*self._commands[name], log=log)
+
+    def restart_pod(self, name: str) -> None:
+        """End a pod as the operator's preStop does (worker_app.go), and start the next one on the same node.
+
+        Returns when the controller knows the start of the next slurmd.
+        """
+        before = self.node(name)["SlurmdStartTime"]
+        reason = "reason=slurm-operator: Pod is terminating"
+        self.box.run("scontrol", "update", f"nodename={name}", "state=down", reason)
+        self._daemons[name].kill()
+        self._daemons[name].wait()
+        time.sleep(1)  # the times of the controller are seconds
+        self._run_pod(name)
+        self.eventually(lambda: self.node(name)["SlurmdStartTime"] != before)
 
     def node(self, name: str) -> dict[str, str]:
         """What the controller says of a node; nothing if it does not know it."""
