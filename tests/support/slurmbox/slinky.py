@@ -62,6 +62,14 @@ cp -r /nodes/{name}/proc/nvidia /proc/driver/
 cp -r /nodes/{name}/pci/nvidia /sys/bus/pci/drivers/
 exec slurmd -D -Z -N {name} --conf '{conf}'
 """
+#: Ends the slurmd of one node, and so its namespaces.
+_END = """\
+for process in /proc/[0-9]*; do
+  if tr '\\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q '^slurmd .*-N {name} '; then
+    kill -KILL "${{process#/proc/}}" || true
+  fi
+done
+"""
 #: As NVIDIA's driver names the GPUs of the catalogue.
 _MODELS = {"H100": "NVIDIA H100 80GB HBM3", "A100": "NVIDIA A100-SXM4-40GB", "A10G": "NVIDIA A10G", "L4": "NVIDIA L4"}
 
@@ -179,11 +187,12 @@ class Slinky:
         before = self.node(name)["SlurmdStartTime"]
         reason = "reason=slurm-operator: Pod is terminating"
         self.box.run("scontrol", "update", f"nodename={name}", "state=down", reason)
-        self._daemons[name].kill()
-        self._daemons[name].wait()
+        # A slurmd that was told to reconfigure itself outlives the program that started it.
+        self.box.run("sh", "-c", _END.format(name=name))
+        self._daemons[name].wait(_SECONDS)
         time.sleep(1)  # the times of the controller are seconds
         self._run_pod(name)
-        self.eventually(lambda: self.node(name)["SlurmdStartTime"] != before)
+        self.eventually(lambda: self.node(name).get("SlurmdStartTime", before) != before)
 
     def node(self, name: str) -> dict[str, str]:
         """What the controller says of a node; nothing if it does not know it."""

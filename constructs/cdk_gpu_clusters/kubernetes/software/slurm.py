@@ -441,7 +441,7 @@ def _check_return(path: str, settings: Mapping[str, str]) -> Iterator[Finding]:
     for name, value in settings.items():
         if name.lower() == "returntoservice" and str(value).strip() != _RETURN_TO_SERVICE:
             yield RETURN_TO_SERVICE.finding(
-                cause="a node would stay DOWN after its pod ended, until somebody resumes it",
+                cause="a node would stay DOWN after its pod ended, until a user resumes it",
                 got=f"{name}={value}",
                 allowed=_RETURN_TO_SERVICE,
                 fix="remove the setting; to keep jobs from a node, drain it (scontrol update state=drain)",

@@ -22,8 +22,8 @@ from cdk_gpu_clusters.rules.karpenter import unknown_cluster_name
 from cdk_gpu_clusters.rules.karpenter_rights import controller_statements, pass_role_statement
 
 # aws/karpenter-provider-aws @ 1d92708, cloudformation.yaml: rules by their ids there, and the time that a notice waits.
-# Left out is ScheduledChange, of AWS Health: Karpenter would drain a node as soon as maintenance is announced for a later
-# day (see rules/karpenter_rights.py).
+# Left out is ScheduledChange, of AWS Health: Karpenter would drain a node as soon as maintenance is announced for a
+# later day (see rules/karpenter_rights.py).
 NOTICES = {
     "SpotInterruption": ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
     "Rebalance": ("aws.ec2", "EC2 Instance Rebalance Recommendation"),

@@ -244,8 +244,8 @@ def _works(pod: Mapping[str, Any]) -> bool:
 def _is_idle_in_slurm(pod: Mapping[str, Any]) -> bool:
     """Whether a pod is a node of Slurm on which no job runs, as Slinky's operator writes it into its conditions.
 
-    Source: SlinkyProject/slurm-operator @ 87313da (v1.2.1), pkg/conditions/conditions.go. Its label `pod-protect` follows
-    from the same conditions, but is never set where `workloadDisruptionProtection` is false.
+    Source: SlinkyProject/slurm-operator @ 87313da (v1.2.1), pkg/conditions/conditions.go. Its label `pod-protect`
+    follows from the same conditions, but is never set where `workloadDisruptionProtection` is false.
     """
     owners = pod["metadata"].get("ownerReferences", [])
     if not any(one["kind"] == "NodeSet" and str(one.get("apiVersion")).startswith(_SLINKY) for one in owners):
