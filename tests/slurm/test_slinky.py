@@ -72,6 +72,21 @@ def test_the_settings_are_in_force(slinky: Slinky) -> None:
     )
 
 
+def test_a_node_whose_pod_starts_again_returns_to_service_by_our_setting(slinky: Slinky) -> None:
+    """The operator itself sets a node IDLE only for a pod on another node of Kubernetes (slurmcontrol.go)."""
+    ours = slinky.slurm_conf()
+    assert ours.count("ReturnToService=2\n") == 1
+    slinky.box.write("/etc/slurm/slurm.conf", ours.replace("ReturnToService=2\n", ""))
+    slinky.start_controller()
+    slinky.restart_pod("trainers-1")
+    assert slinky.node("trainers-1")["State"].startswith("DOWN")
+    slinky.box.write("/etc/slurm/slurm.conf", ours)
+    slinky.start_controller()
+    slinky.restart_pod("trainers-1")
+    slinky.eventually(lambda: slinky.node("trainers-1")["State"].startswith("IDLE"))
+    assert slinky.box.run("srun", "--nodelist=trainers-1", "hostname").stdout.strip() == "trainers-1"
+
+
 def switches(slinky: Slinky) -> dict[str, str]:
     """The switches of the tree with the nodes below them."""
     text = slinky.box.run("scontrol", "show", "topology", "ec2-3").stdout

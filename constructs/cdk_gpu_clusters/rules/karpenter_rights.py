@@ -5,6 +5,12 @@ getting-started-with-karpenter/cloudformation.yaml, which a test compares statem
 
 Left out of it: changes of instance profiles, which node classes of this library do not need because they name one, and
 for which IAM has no endpoint in a closed network; and the reading of zonal shifts, which the chart does not enable.
+
+Left out, too, is `ec2:DescribeInstanceStatus`. With it, the controller ends a node without a drain after two minutes of
+an impaired status check, and drains one as soon as EC2 announces maintenance for a later day. Neither budgets nor
+`expireAfter` hold that back. Without it, the controller logs the refusal, and asks no more until it restarts. Source:
+aws/karpenter-provider-aws @ bde0065 (v1.14.1), pkg/providers/instancestatus/instancestatus.go, UnhealthyThreshold;
+pkg/controllers/interruption/utils.go, actionForMessage, and instancestatus_controller.go, Reconcile.
 """
 
 from __future__ import annotations
@@ -21,7 +27,6 @@ _DESCRIBED = (
     "CapacityReservations",
     "Images",
     "Instances",
-    "InstanceStatus",
     "InstanceTypeOfferings",
     "InstanceTypes",
     "LaunchTemplates",

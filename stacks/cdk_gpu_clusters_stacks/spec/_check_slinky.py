@@ -12,7 +12,7 @@ from cdk_gpu_clusters.rules.gres import NO_SLICES
 
 from ._document import Fault, Key, faults_at
 from ._parts import FleetPart, SpecParts
-from ._rules import SLINKY_FLEETS, SLINKY_SIZE
+from ._rules import SLINKY_FLEETS, SLINKY_SIZE, SLINKY_UPDATE
 from .fleet import FleetSpec
 from .planned_fleet import COUNTS, PlannedFleet
 from .slinky import SlinkySpec
@@ -31,7 +31,7 @@ def check_slinky(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault
     faults = list(_check_names(spec, training))
     if not faults:  # its fleets are known
         faults = _check_cluster(spec, training, {fleet.name: fleet for fleet in fleets})
-    return [*faults, *_check_sizes(spec, training)]
+    return [*faults, *_check_sizes(spec, training), *_check_updates(spec, training)]
 
 
 def _check_names(spec: SlinkySpec, training: Mapping[str, FleetPart]) -> Iterator[Fault]:
@@ -71,6 +71,25 @@ def _check_sizes(spec: SlinkySpec, training: Mapping[str, FleetPart]) -> Iterato
                 severity=Severity.WARNING,
             )
             yield from faults_at((*part.key, "max_nodes"), [finding])
+
+
+def _check_updates(spec: SlinkySpec, training: Mapping[str, FleetPart]) -> Iterator[Fault]:
+    """Find managed groups of which EKS gives up the update. Karpenter waits for the jobs."""
+    for name in spec.fleet_names(training):
+        part = training.get(name)
+        if part is None or part.broken & {"update", "managed_by"} or part.spec.managed_by == "karpenter":
+            continue
+        if part.spec.update == "rolling":
+            finding = SLINKY_UPDATE.finding(
+                cause="a job of Slurm keeps its pod from eviction, and EKS fails the update of the nodes after 15 "
+                "minutes: CloudFormation then rolls back",
+                got="update: rolling",
+                allowed="update: never, or jobs that end within 15 minutes",
+                fix=f"set the partition {name} down, and let its jobs end, before a deployment that changes the nodes; "
+                "or write update: never (docs: Amazon EKS: day 2)",
+                severity=Severity.WARNING,
+            )
+            yield from faults_at((*part.key, "update"), [finding])
 
 
 def _check_cluster(

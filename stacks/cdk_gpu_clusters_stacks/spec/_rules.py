@@ -197,6 +197,13 @@ RAY_ON_EC2 = define_rule(
     "Ray on the nodes of a fleet is for orchestrator ec2",
     source="this library: kubelet and slurmd start the jobs of their nodes; KubeRay runs Ray on EKS",
 )
+SLINKY_UPDATE = define_rule(
+    "GPU-SPEC-064",
+    "Amazon EKS replaces nodes of a Slurm cluster only if their jobs end within 15 minutes",
+    source='Amazon EKS user guide, "Understand each phase of node updates": PodEvictionFailure after 15 minutes; '
+    "SlinkyProject/slurm-operator @ 87313da, internal/builder/workerbuilder/worker_pdb.go: a budget over all pods with "
+    "jobs, of which none may be evicted; docs/usage/nodeset-operations.md, Workload Disruption Protection",
+)
 EKS_WEIGHTS = define_rule(
     "GPU-SPEC-041",
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",

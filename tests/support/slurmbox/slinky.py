@@ -62,6 +62,14 @@ cp -r /nodes/{name}/proc/nvidia /proc/driver/
 cp -r /nodes/{name}/pci/nvidia /sys/bus/pci/drivers/
 exec slurmd -D -Z -N {name} --conf '{conf}'
 """
+#: Ends the slurmd of one node, and so its namespaces.
+_END = """\
+for process in /proc/[0-9]*; do
+  if tr '\\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q '^slurmd .*-N {name} '; then
+    kill -KILL "${{process#/proc/}}" || true
+  fi
+done
+"""
 #: As NVIDIA's driver names the GPUs of the catalogue.
 _MODELS = {"H100": "NVIDIA H100 80GB HBM3", "A100": "NVIDIA A100-SXM4-40GB", "A10G": "NVIDIA A10G", "L4": "NVIDIA L4"}
 
@@ -86,6 +94,7 @@ class Slinky:
         self.nodes = {f"{pool.name}-{number}": pool for pool in pools for number in range(pool.node_count)}
         self._places = places
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, list[str]] = {}
 
     def node_sets(self) -> dict[str, Mapping[str, Any]]:
         """The NodeSets by the names that the operator gives them in Slurm: those of their pods' host names."""
@@ -163,9 +172,27 @@ class Slinky:
             conf["Topology"] = topology_spec(pool, dict(zip(layer_labels(pool), self._places[name], strict=True)))
         script = _POD.format(name=name, conf=" ".join(f"{key}={value}" for key, value in conf.items()))
         own = ["unshare", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
-        self._daemons[name] = box.start(
-            *own, "--propagation", "private", "sh", "-c", script, log=box.path(f"/var/log/slurm/{name}.output")
-        )
+        self._commands[name] = [*own, "--propagation", "private", "sh", "-c", script]
+        self._run_pod(name)
+
+    def _run_pod(self, name: str) -> None:
+        log = self.box.path(f"/var/log/slurm/{name}.output")
+        self._daemons[name] = self.box.start(*self._commands[name], log=log)
+
+    def restart_pod(self, name: str) -> None:
+        """End a pod as the operator's preStop does (worker_app.go), and start the next one on the same node.
+
+        Returns when the controller knows the start of the next slurmd.
+        """
+        before = self.node(name)["SlurmdStartTime"]
+        reason = "reason=slurm-operator: Pod is terminating"
+        self.box.run("scontrol", "update", f"nodename={name}", "state=down", reason)
+        # A slurmd that was told to reconfigure itself outlives the program that started it.
+        self.box.run("sh", "-c", _END.format(name=name))
+        self._daemons[name].wait(_SECONDS)
+        time.sleep(1)  # the times of the controller are seconds
+        self._run_pod(name)
+        self.eventually(lambda: self.node(name).get("SlurmdStartTime", before) != before)
 
     def node(self, name: str) -> dict[str, str]:
         """What the controller says of a node; nothing if it does not know it."""

@@ -91,6 +91,7 @@ def test_settings_of_the_user_join_ours() -> None:
         "PrologFlags": "Alloc,Contain,X11",
         "JobRequeue": "0",
         "MinJobAge": "60",
+        "ReturnToService": "2",
         "TaskPlugin": "task/affinity,task/cgroup",
         "GresTypes": "gpu",
         "AccountingStorageTRES": "gres/gpu",
@@ -192,6 +193,16 @@ def _pod(container: str, part: Mapping[str, Any]) -> dict[str, Any]:
             SlurmCluster(values={"loginsets": {"login": {"service": {"spec": {"type": "LoadBalancer"}}}}}),
             [("GPU-SLK-002", "loginsets.login.service")],
         ),
+        (
+            [TRAIN],
+            SlurmCluster(settings={"ReturnToService": "1", "returntoservice": "0"}),
+            [("GPU-SLK-005", "settings.ReturnToService"), ("GPU-SLK-005", "settings.returntoservice")],
+        ),
+        (
+            [TRAIN],
+            SlurmCluster(values={"controller": {"extraConfMap": {"ReturnToService": 0}}}),
+            [("GPU-SLK-005", "controller.extraConfMap.ReturnToService")],
+        ),
         # Without a type the chart's own stands.
         ([TRAIN], SlurmCluster(values={"loginsets": {"more": {}}}), [("GPU-SLK-002", "loginsets.more.service")]),
     ],
@@ -208,6 +219,7 @@ def test_what_cannot_work_is_found(
         ([node_pool("big", instance_type="m7i.large", node_count=1024)], {}),
         ([node_pool("a" * 39, instance_type="m7i.large", node_count=1)], {}),
         ([TRAIN], {"nodesets": {"train": {"extraConfMap": {"Gres": "gpu:h100:8"}}}}),
+        ([TRAIN], {"controller": {"extraConfMap": {"ReturnToService": "2"}}}),
         ([TRAIN], {"loginsets": {"more": {"service": {"spec": {"type": "ClusterIP"}}}}}),
         (
             [TRAIN],

@@ -247,6 +247,12 @@ def test_kubelet_deletes_the_pods_that_work_on_its_node_since_it_may_not_taint(c
     assert kubernetes.end_work() == "", "nothing is waited for"
 
 
+def test_a_pod_of_slurm_ends_with_its_node_even_if_it_is_idle(cluster: Cluster) -> None:
+    refused = {"taint": 'nodes "mine" is forbidden: node "mine" is not allowed to modify taints'}
+    cluster.change(refused=refused, pods=[slurm_pod("trainers-0", "Idle")])
+    assert Kubernetes(cluster.watched.node()).end_work() == "deleted 1 pods of mine"
+
+
 def gpu_pod(name: str, **values: Any) -> dict[str, Any]:
     limits = values.pop("limits", {"nvidia.com/gpu": "8"})
     return {
@@ -299,9 +305,23 @@ def test_release_that_failed_half_way_is_completed(cluster: Cluster) -> None:
     assert cluster.node("mine")["status"]["conditions"][-1]["status"] == "True"
 
 
+def slurm_pod(name: str, *states: str, kind: str = "NodeSet", group: str = "slinky.slurm.net") -> dict[str, Any]:
+    """A pod of Slinky with the states of its node in Slurm (slurm-operator v1.2.1, pkg/conditions/conditions.go)."""
+    owners = [{"apiVersion": f"{group}/v1beta1", "kind": kind}]
+    conditions = [{"type": f"SlurmNodeState{state}", "status": "True"} for state in states]
+    conditions += [{"type": "Ready", "status": "True"}, {"type": "SlurmNodeStateFail", "status": "False"}]
+    return gpu_pod(name, metadata={"ownerReferences": owners}, conditions=conditions)
+
+
 @pytest.mark.parametrize(
     "pod",
     [
+        slurm_pod("all-of-it", "Allocated", "Drain"),
+        slurm_pod("a-part", "Mixed"),
+        slurm_pod("epilog", "Idle", "Completing"),
+        slurm_pod("unknown"),
+        slurm_pod("login", "Idle", kind="LoginSet"),
+        slurm_pod("of-others", "Idle", group="example.com"),
         gpu_pod("trainer"),
         gpu_pod("slice", limits={"nvidia.com/mig-1g.10gb": "1"}),
         gpu_pod("neuron", limits={"aws.amazon.com/neuroncore": "2"}),
@@ -321,6 +341,8 @@ def test_pods_with_accelerators_are_waited_for(cluster: Cluster, pod: dict[str, 
         gpu_pod("processor", limits={"cpu": "4"}),
         gpu_pod("exporter", metadata={"ownerReferences": [{"kind": "DaemonSet"}]}),
         gpu_pod("elsewhere", spec={"nodeName": "other"}),
+        slurm_pod("idle", "Idle", "Drain"),
+        slurm_pod("down", "Down", "Drain"),
     ],
     ids=lambda pod: pod["metadata"]["name"],
 )

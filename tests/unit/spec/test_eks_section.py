@@ -277,6 +277,8 @@ IDS = "gpu_instance_ids: { m: [[7],[7],[7],[7],[7],[7],[7],[7]] }"
         (f"{{ fleets: [a], {IDS} }}", ["6 GPU-SLK-003 error"]),
         ("{ fleets: [a], accounting: { host: 'db:3306', secret_name: db } }", ["6 GPU-SLK-004 error"]),
         ("{ fleets: [a], accounting: { host: db, secret_name: Db } }", ["6 GPU-SLK-004 error"]),
+        ("{ fleets: [a], settings: { ReturnToService: '2' } }", []),
+        ("{ fleets: [a], settings: { ReturnToService: '0' } }", ["6 GPU-SLK-005 error"]),
         ("{ fleets: [a], storage_class: of_mine }", ["6 GPU-SLK-004 error"]),
         ("{ fleets: [a], sssd_secret: of_mine }", ["6 GPU-SLK-004 error"]),
         ("{ fleets: [a], accounting: { host: db, secret_name: db, port: 0 } }", ["6 GPU-SPEC-008 error"]),
@@ -289,6 +291,25 @@ def test_slurm_runs_on_training_fleets_of_the_file(slurm: str, expected: list[st
     assert [one for one in found(tmp_path, text) if "GPU-CAP" not in one] == expected
     on_ec2 = found(tmp_path, text.replace("orchestrator: eks", "orchestrator: ec2"))
     assert not [one for one in on_ec2 if "SLK" in one or "GRES" in one or "SPEC-06" in one]
+
+
+@pytest.mark.parametrize(
+    ("slurm", "update", "warns"),
+    [
+        ("{ fleets: [a] }", "update: rolling", True),
+        ("{ fleets: [a] }", "update: never", False),
+        ("{ fleets: [a] }", "update: rolling, managed_by: karpenter", False),
+        ("{ fleets: [c] }", "update: rolling", False),
+    ],
+)
+def test_updates_of_nodes_that_wait_for_jobs_of_slurm_are_warned_of(
+    slurm: str, update: str, warns: bool, tmp_path: Path
+) -> None:
+    fleets = f"a: {{ instance_type: p5.48xlarge, nodes: 2, {update} }}, c: {{ instance_type: m7i.large, nodes: 1 }}"
+    section = f"eks: {{ software: {{ apply: true, slurm: {slurm} }} }}\n"
+    told = found(tmp_path, f"{HEAD}{NEW}{section}training: {{ fleets: {{ {fleets} }} }}\n")
+    assert ("7 GPU-SPEC-064 warning" in told) is warns
+    assert not [one for one in told if one.endswith("error")]
 
 
 @pytest.mark.parametrize(

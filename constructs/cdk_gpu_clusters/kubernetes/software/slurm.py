@@ -31,6 +31,8 @@ OPERATOR_NAMESPACE, SLURM_NAMESPACE = "slinky", "slurm"
 
 #: What the operator writes to slurm.conf (internal/builder/controllerbuilder/controller_config.go).
 _MAX_NODES = 1024
+#: The node of a pod that ended, which is DOWN, becomes IDLE as its next pod registers (see RETURN_TO_SERVICE).
+_RETURN_TO_SERVICE = "2"
 #: The pods of a NodeSet are called `slurm-worker-GROUP-0`, and Kubernetes adds a hash of 10 to a label of theirs.
 _LONGEST_GROUP = 63 - len("slurm-worker-") - 11
 _DNS_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
@@ -56,6 +58,13 @@ DNS_NAMES = define_rule(
     "GPU-SLK-004",
     "the database host, the secrets and the storage class of a Slurm cluster on Kubernetes have DNS names",
     source='RFC 1123, 2.1, host names; Kubernetes documentation, "Object Names and IDs": DNS subdomain names',
+)
+RETURN_TO_SERVICE = define_rule(
+    "GPU-SLK-005",
+    "a node of a Slurm cluster on Kubernetes returns to service when its pod starts again: ReturnToService is 2",
+    source="SlinkyProject/slurm-operator @ 87313da, internal/builder/workerbuilder/worker_app.go: a pod that ends sets "
+    "its node DOWN; internal/controller/nodeset/slurmcontrol/slurmcontrol.go: the operator sets it IDLE only for a "
+    "pod on another node; slurm.conf(5), ReturnToService: 0 by default, and 1 is for nodes that did not respond",
 )
 
 
@@ -97,7 +106,7 @@ class SlurmCluster:
             nodes know local users only.
         storage_class: Storage class of the volume that keeps the controller's state. By default, the charts make one
             of Amazon EBS (gp3, encrypted), whose volumes stay after the cluster is deleted.
-        settings: Settings of slurm.conf. They replace ours; lists are joined.
+        settings: Settings of slurm.conf. They replace ours; lists are joined. `ReturnToService` stays 2.
         values: Values of the chart `slurm` that replace the ones made here, key by key.
     """
 
@@ -133,7 +142,7 @@ def slurm_software(
         The releases, in the order in which they are installed.
 
     Raises:
-        ConfigError: GPU-SLK-001 to -004, GPU-GRES-001 to -006, GPU-K8S-001.
+        ConfigError: GPU-SLK-001 to -005, GPU-GRES-001 to -006, GPU-K8S-001.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -187,7 +196,7 @@ def slurm_values(
         source: From where images come; the public registries if left out.
 
     Raises:
-        ConfigError: GPU-SLK-001 to -004, GPU-GRES-001 to -006, GPU-K8S-001.
+        ConfigError: GPU-SLK-001 to -005, GPU-GRES-001 to -006, GPU-K8S-001.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -282,7 +291,10 @@ def _lines(settings: Mapping[str, str]) -> str:
 
 
 def _controller(pools: Sequence[NodePool], cluster: SlurmCluster, images: SoftwareSource) -> dict[str, Any]:
-    own = {"TaskPlugin": "task/affinity,task/cgroup"}  # the second reads cgroup.conf
+    own = {
+        "ReturnToService": _RETURN_TO_SERVICE,
+        "TaskPlugin": "task/affinity,task/cgroup",  # the second reads cgroup.conf
+    }
     if gpu_pools(pools):
         own["GresTypes"] = "gpu"
         if cluster.accounting is not None:
@@ -421,6 +433,20 @@ def check_slurm_cluster(pools: Sequence[NodePool], cluster: SlurmCluster) -> Ite
     split = [pool.name for pool in pools if pool.mig is not None]
     yield from _unknown("gpu_instance_ids", cluster.gpu_instance_ids, split, "groups with MIG")
     yield from _check_dns_names(cluster)
+    yield from _check_return("settings", cluster.settings)
+
+
+def _check_return(path: str, settings: Mapping[str, str]) -> Iterator[Finding]:
+    """Settings after which a node stays DOWN. Slurm does not tell small letters of a name from large ones."""
+    for name, value in settings.items():
+        if name.lower() == "returntoservice" and str(value).strip() != _RETURN_TO_SERVICE:
+            yield RETURN_TO_SERVICE.finding(
+                cause="a node would stay DOWN after its pod ended, until a user resumes it",
+                got=f"{name}={value}",
+                allowed=_RETURN_TO_SERVICE,
+                fix="remove the setting; to keep jobs from a node, drain it (scontrol update state=drain)",
+                path=f"{path}.{name}",
+            )
 
 
 def _check_dns_names(cluster: SlurmCluster) -> Iterator[Finding]:
@@ -468,6 +494,7 @@ def check_slurm_values(values: Mapping[str, Any], pools: Sequence[NodePool]) -> 
     """
     by_name = {pool.name: pool for pool in pools}
     nodesets = values.get("nodesets", {})
+    yield from _check_return("controller.extraConfMap", values.get("controller", {}).get("extraConfMap", {}))
     yield from _unknown("nodesets", nodesets, list(by_name), "groups of nodes")
     for name, nodeset in nodesets.items():
         gres = nodeset.get("extraConfMap", {}).get("Gres")

@@ -22,8 +22,9 @@ from cdk_gpu_clusters.rules.karpenter import unknown_cluster_name
 from cdk_gpu_clusters.rules.karpenter_rights import controller_statements, pass_role_statement
 
 # aws/karpenter-provider-aws @ 1d92708, cloudformation.yaml: rules by their ids there, and the time that a notice waits.
+# Left out is ScheduledChange, of AWS Health: Karpenter would drain a node as soon as maintenance is announced for a
+# later day (see rules/karpenter_rights.py).
 NOTICES = {
-    "ScheduledChange": ("aws.health", "AWS Health Event"),
     "SpotInterruption": ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
     "Rebalance": ("aws.ec2", "EC2 Instance Rebalance Recommendation"),
     "InstanceStateChange": ("aws.ec2", "EC2 Instance State-change Notification"),
@@ -132,11 +133,12 @@ class Karpenter(IKarpenter):
     """What Karpenter needs of an account, as its own CloudFormation template has it, and its chart.
 
     Makes the role of its controller, which the pods of its service account take by EKS Pod Identity; a queue for
-    EC2's notices of interruptions, rebalancing, state changes and scheduled changes, with their rules; and an access
-    entry for each role of its nodes. `install` installs the chart.
+    EC2's notices of interruptions, rebalancing and state changes, with their rules; and an access entry for each role
+    of its nodes. `install` installs the chart.
 
     It is allowed what the template of Karpenter 1.14.1 allows, but for changes of instance profiles, because node
-    classes of this library name one, and for zonal shifts, which its chart does not enable.
+    classes of this library name one, for zonal shifts, which its chart does not enable, and for the status of instances
+    and scheduled changes, by which it would end nodes with jobs.
 
     Example:
         >>> from cdk_gpu_clusters import EksGpuCluster, Karpenter, KubernetesSoftware

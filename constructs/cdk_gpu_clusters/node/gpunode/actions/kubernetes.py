@@ -33,6 +33,10 @@ _KUBELET = "system:node:"
 _OWN_ONLY = "only its own Node object"
 _KUBELET_CONFIG = "/var/lib/kubelet/kubeconfig"
 _MOST_PODS = 5
+# Pods of Slinky, and what their operator says of their node in Slurm.
+_SLINKY = "slinky.slurm.net/"
+_NO_JOBS = {"SlurmNodeStateIdle", "SlurmNodeStateDown"}
+_JOBS = {"SlurmNodeStateAllocated", "SlurmNodeStateMixed", "SlurmNodeStateCompleting"}
 
 
 class Kubernetes:
@@ -91,14 +95,17 @@ class Kubernetes:
         return bool(mine.get("spec", {}).get("unschedulable")) and _repair_of(mine) is not Severity.OK
 
     def busy(self) -> str:
-        """Pods on this node that have GPUs or Neuron devices. Those of daemon sets belong to the node."""
+        """Pods on this node that have GPUs or Neuron devices. Those of daemon sets belong to the node.
+
+        So does a pod of Slinky, which holds all devices while Slurm has no job there.
+        """
         name = self._mine()["metadata"]["name"]
         text = self._cluster.pods(name)
         with _answer(text):
             pods = [
                 f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
                 for pod in json.loads(text)["items"]
-                if _works(pod) and _has_accelerators(pod)
+                if _works(pod) and _has_accelerators(pod) and not _is_idle_in_slurm(pod)
             ]
         return f"pods with accelerators: {', '.join(sorted(pods)[:_MOST_PODS])}" if pods else ""
 
@@ -232,6 +239,20 @@ def _works(pod: Mapping[str, Any]) -> bool:
     owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences", [])}
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not (ended or owners & {"DaemonSet", "Node"} or pod["metadata"].get("deletionTimestamp"))
+
+
+def _is_idle_in_slurm(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod is a node of Slurm on which no job runs, as Slinky's operator writes it into its conditions.
+
+    Source: SlinkyProject/slurm-operator @ 87313da (v1.2.1), pkg/conditions/conditions.go. Its label `pod-protect`
+    follows from the same conditions, but is never set where `workloadDisruptionProtection` is false.
+    """
+    owners = pod["metadata"].get("ownerReferences", [])
+    if not any(one["kind"] == "NodeSet" and str(one.get("apiVersion")).startswith(_SLINKY) for one in owners):
+        return False
+    conditions = pod.get("status", {}).get("conditions") or []
+    states = {one["type"] for one in conditions if one.get("status") == "True"}
+    return bool(states & _NO_JOBS) and not states & _JOBS
 
 
 def _has_accelerators(pod: Mapping[str, Any]) -> bool:
