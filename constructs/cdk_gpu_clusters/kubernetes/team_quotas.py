@@ -285,7 +285,7 @@ def most_devices(pool: NodePool, quota: TeamQuota, quotas: Iterable[TeamQuota]) 
 
 
 def shared_nodes(pool: NodePool, teams: Iterable[Team]) -> int:
-    """Whole nodes that jobs of no team have while all teams are idle.
+    """Entire nodes that jobs of no team have while all teams are idle.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
