@@ -203,6 +203,12 @@ def _pod(container: str, part: Mapping[str, Any]) -> dict[str, Any]:
             SlurmCluster(values={"controller": {"extraConfMap": {"ReturnToService": 0}}}),
             [("GPU-SLK-005", "controller.extraConfMap.ReturnToService")],
         ),
+        # The text replaces all of the map.
+        (
+            [TRAIN],
+            SlurmCluster(values={"controller": {"extraConf": "MinJobAge=60"}}),
+            [("GPU-SLK-005", "controller.extraConf.ReturnToService")],
+        ),
         # Without a type the chart's own stands.
         ([TRAIN], SlurmCluster(values={"loginsets": {"more": {}}}), [("GPU-SLK-002", "loginsets.more.service")]),
     ],
@@ -220,6 +226,7 @@ def test_what_cannot_work_is_found(
         ([node_pool("a" * 39, instance_type="m7i.large", node_count=1)], {}),
         ([TRAIN], {"nodesets": {"train": {"extraConfMap": {"Gres": "gpu:h100:8"}}}}),
         ([TRAIN], {"controller": {"extraConfMap": {"ReturnToService": "2"}}}),
+        ([TRAIN], {"controller": {"extraConf": "# ours\nMinJobAge=60\nreturnToService=2\n"}}),
         ([TRAIN], {"loginsets": {"more": {"service": {"spec": {"type": "ClusterIP"}}}}}),
         (
             [TRAIN],

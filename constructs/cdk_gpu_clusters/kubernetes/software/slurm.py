@@ -444,7 +444,7 @@ def _check_return(path: str, settings: Mapping[str, str]) -> Iterator[Finding]:
                 cause="a node would stay DOWN after its pod ended, until a user resumes it",
                 got=f"{name}={value}",
                 allowed=_RETURN_TO_SERVICE,
-                fix="remove the setting; to keep jobs from a node, drain it (scontrol update state=drain)",
+                fix=f"write ReturnToService={_RETURN_TO_SERVICE}; to keep jobs from a node, drain it with scontrol",
                 path=f"{path}.{name}",
             )
 
@@ -494,7 +494,15 @@ def check_slurm_values(values: Mapping[str, Any], pools: Sequence[NodePool]) -> 
     """
     by_name = {pool.name: pool for pool in pools}
     nodesets = values.get("nodesets", {})
-    yield from _check_return("controller.extraConfMap", values.get("controller", {}).get("extraConfMap", {}))
+    controller = values.get("controller", {})
+    if text := controller.get(
+        "extraConf"
+    ):  # the chart then reads no map (helm/slurm/templates/controller/_helpers.tpl)
+        given = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        named = any(name.lower() == "returntoservice" for name in given)
+        yield from _check_return("controller.extraConf", given if named else {"ReturnToService": "0"})
+    else:
+        yield from _check_return("controller.extraConfMap", controller.get("extraConfMap", {}))
     yield from _unknown("nodesets", nodesets, list(by_name), "groups of nodes")
     for name, nodeset in nodesets.items():
         gres = nodeset.get("extraConfMap", {}).get("Gres")
