@@ -29,6 +29,7 @@ from cdk_gpu_clusters_stacks.stack_names import fabric_stack, link_stack
 from cdk_gpu_clusters_stacks.terminal import steps
 
 if TYPE_CHECKING:  # takes long to load
+    from cdk_gpu_clusters import EksGpuNodeGroup
     from cdk_gpu_clusters_stacks.eks import EksStack, ExistingEks
     from cdk_gpu_clusters_stacks.slurm import ExistingSlurm, SlurmStack
 
@@ -77,14 +78,14 @@ def _join_eks(site: Site, on_built: Callable[[], object]) -> None:
     cluster = eks_cluster(site.app, site.spec, site.place, site.env)
     on_built()
     karpenter = KarpenterStack(site, cluster) if site.spec.has_karpenter else None
-    autoscaled: list[NodeGroupStack] = []
+    autoscaled: dict[cdk.Stack, EksGpuNodeGroup] = {}
 
     def make(fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None) -> NodesStack:
         if karpenter is not None and fleet.is_pool:
             return NodePoolStack(site, fleet, karpenter=karpenter, cluster=cluster, fabric=fabric, capacity=capacity)
         made = NodeGroupStack(site, fleet, cluster=cluster, fabric=fabric, capacity=capacity)
         if fleet.is_autoscaled:
-            autoscaled.append(made)
+            autoscaled[made] = made.node_group
         return made
 
     monitoring = _make_fleets(site, make, on_built, kubernetes=cluster)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -22,6 +22,7 @@ from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutosca
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.gateways import ExternalDns, LoadBalancerController
 from cdk_gpu_clusters.orchestration.eks.karpenter import IKarpenter, Karpenter
+from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
 from cdk_gpu_clusters_stacks.data import ExistingHomes, ExistingLustre, HomeStack, LustreStack, Store, weights_bucket
@@ -35,9 +36,6 @@ from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
 from cdk_gpu_clusters_stacks.stack_names import eks_stack, karpenter_stack, serving_stack, software_stack
-
-if TYPE_CHECKING:
-    from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
 
 
 class EksStack(cdk.Stack):
@@ -252,7 +250,7 @@ class SoftwareStack(cdk.Stack):
         cluster: EksStack | ExistingEks,
         serving: ServingStack | None = None,
         *,
-        autoscaled: Sequence[NodeGroupStack] = (),
+        autoscaled: Mapping[cdk.Stack, EksGpuNodeGroup] = MappingProxyType({}),
     ) -> None:
         """Define the stack.
 
@@ -260,7 +258,7 @@ class SoftwareStack(cdk.Stack):
             site: What the stacks of the cluster have in common.
             cluster: The cluster.
             serving: Stack with the roles of what serves models; None if nothing needs one.
-            autoscaled: Stacks of the node groups that the Cluster Autoscaler sizes; without one it is not installed.
+            autoscaled: Node groups that the Cluster Autoscaler sizes, by their stacks; without one it is not installed.
         """
         spec, place = site.spec, site.place
         name = software_stack(spec.name)
@@ -280,7 +278,7 @@ class SoftwareStack(cdk.Stack):
                 self,
                 "Autoscaler",
                 cluster=software.cluster,
-                groups=[one.node_group for one in autoscaled],
+                groups=list(autoscaled.values()),
                 node_group_names=[read(self, one, "NodeGroupName") for one in autoscaled],
                 mirror=mirror_of(spec),
             ).install(software)
