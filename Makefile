@@ -10,10 +10,9 @@ BIN := .venv/bin
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
 # Tools that write a page or a schema from the code; with --check they only compare.
 WRITERS = $(wildcard tools/write_*.py)
-# The pure ones first, so that a wrong rule fails within seconds; files of many short tests last, so that cores end together.
-# The suite of a real account takes longest, on one core: it must not begin last.
-TESTS = $(wildcard $(addprefix tests/,unit deploy/test_real_account_suite.py synth snapshots packaging typing policy \
-	matrix deploy))
+# The pure ones first, so that a wrong rule fails within seconds. Then what takes longest on one core; files of short
+# tests come last, so that cores end together. pytest collects a folder once, whatever files of it are named before.
+TESTS = $(wildcard $(addprefix tests/,unit deploy matrix policy synth packaging typing snapshots))
 
 # A process for each core: a test waits for Node half of its time. A file stays in one process, which keeps its fixtures;
 # tests/conftest.py names the folder that does this. In the order given, or long tests of small files would come last.
