@@ -302,8 +302,8 @@ def install_script(
     of_charts, of_objects = _named(known, values), _named(known, objects)
     lines += _lookups(spec, of_charts)
     lines += [
-        _install(index, one, _named(known, [path]))
-        for index, (one, path) in enumerate(zip(charts, values.values(), strict=True), start=1)
+        _install(index, one, _named(known, [text]))
+        for index, (one, text) in enumerate(zip(charts, values.values(), strict=True), start=1)
     ]
     lines += ["", *_lookups(spec, [one for one in of_objects if one not in of_charts])]
     if spec.eks.gateway is not None:
