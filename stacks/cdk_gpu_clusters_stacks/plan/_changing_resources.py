@@ -584,7 +584,7 @@ def _follow_software(before: Side, after: Side) -> str:
         )
     if before.cluster.eks.software.efa != after.cluster.eks.software.efa:
         words += (
-            "jobs that wait and ask for EFA interfaces as before never start: delete them, and apply those of this file; "
+            "waiting jobs that ask for EFA interfaces as before never start: delete them, and apply those of the file; "
         )
     if changed:
         words += (
