@@ -24,7 +24,8 @@ from cdk_gpu_clusters.kubernetes.software.serving import SIGNING_PROXY
 _API = "argoproj.io/v1alpha1"
 #: Requests by their method and the class of their answer, as vLLM counts them, without health checks.
 _REQUESTS = "http_requests_total"
-_FIRST_TOKEN = "vllm:time_to_first_token_seconds_bucket"  # noqa: S105: tokens of a model
+#: Time to the first token of an answer.
+_WAITS = "vllm:time_to_first_token_seconds_bucket"
 # Four scrapes of a collector that scrapes each minute: a rate takes two samples at least.
 _WINDOW = "4m"
 #: How long a new server answers requests before it is judged, so that the window is full, and how often.
@@ -49,7 +50,8 @@ PLACES = define_rule(
 LIMITS = define_rule(
     "GPU-SRV-032",
     "a canary has limits that a version can exceed, and time to exceed them",
-    source="a share of requests is 0 to 100 percent; a version as fast as the present one has 100 percent of its latency",
+    source="a share of requests is 0 to 100 percent; a version that is as fast as the present one has 100 percent of "
+    "its latency",
 )
 STATISTICS = define_rule(
     "GPU-SRV-033",
@@ -177,7 +179,7 @@ def _errors(name: str, namespace: str) -> str:
 
 def _latency(name: str, namespace: str) -> str:
     new, present = (
-        f"histogram_quantile(0.95, sum by (le) (rate({_FIRST_TOKEN}{{{_pods(name, namespace, version)}}}[{_WINDOW}])))"
+        f"histogram_quantile(0.95, sum by (le) (rate({_WAITS}{{{_pods(name, namespace, version)}}}[{_WINDOW}])))"
         for version in (_NEW, _PRESENT)
     )
     # Without requests a quantile is no number, which the comparison leaves out.

@@ -98,7 +98,8 @@ def model_deployment(
             for vLLM, in a cluster with `Keda`. A Deployment that ran without it goes to one server as `kubectl apply`
             removes its number, unless the number is taken out of what was applied last before (docs: serving models).
         canary: How a new version is tried on some servers first, and taken back on errors: a Rollout of Argo Rollouts
-            takes the place of the Deployment, in a cluster with `ArgoRollouts`. By default it rolls through the servers.
+            takes the place of the Deployment, in a cluster with `ArgoRollouts`. By default a version rolls through the
+            servers.
         shares_nodes: Whether pods of others take the places that these servers leave free. The budget then allows all
             servers that a drained node may hold, however few there are in all.
         namespace: Namespace.
@@ -109,7 +110,8 @@ def model_deployment(
         AnalysisTemplate and the Rollout in place of the Deployment.
 
     Raises:
-        ConfigError: GPU-K8S-001, -008 to -010, -019, GPU-SRV-010, -030 to -033 and those of a server (GPU-INF), all at once.
+        ConfigError: GPU-K8S-001, -008 to -010, -019, GPU-SRV-010, -030 to -033 and those of a server (GPU-INF), all at
+            once.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool

@@ -142,7 +142,7 @@ class ArgoRollouts(ClusterConstruct):
 
 
 def _grant_queries(scope: Construct, role: iam.Role, workspace: IMetricsWorkspace) -> PrometheusWorkspace:
-    """Let a role query a workspace, and nothing else; gives what tells where it is."""
+    """Let a role query a workspace, and nothing else; gives its place."""
     document = iam.PolicyDocument.from_json(
         {"Version": "2012-10-17", "Statement": [allow(workspace.workspace_arn, *QUERY)]}
     )

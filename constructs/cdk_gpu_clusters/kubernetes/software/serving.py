@@ -159,8 +159,8 @@ def argo_rollouts_chart(*, region: str, domain: str, mirror: ImageMirror | None 
         domain: Domain of AWS in the partition of the Region; may be a CDK token.
         mirror: Registries of a closed network, which hold copies of chart and images.
 
-    Sources: awslabs/aws-sigv4-proxy @ ed72b37 (v1.11.1), cmd/aws-sigv4-proxy/main.go: flags; Amazon EKS user guide, "Use
-    pod identity with the AWS SDK".
+    Sources: awslabs/aws-sigv4-proxy @ ed72b37 (v1.11.1), cmd/aws-sigv4-proxy/main.go: flags; Amazon EKS user guide,
+    "Use pod identity with the AWS SDK".
 
     Example:
         >>> argo_rollouts_chart(region="us-east-1", domain="amazonaws.com").values["serviceAccount"]["name"]
