@@ -10,7 +10,7 @@ dra-driver-nvidia-gpu v0.4.1, crds, docs and cmd; kubernetes-sigs/kueue v0.19.2,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
@@ -110,14 +110,14 @@ def channel_claim(name: str) -> PodClaim:
     return PodClaim(name="compute-domain-channel", template=f"{name}{_CHANNEL_SUFFIX}")
 
 
-def domain_affinity(name: str) -> dict[str, Any]:
+def domain_affinity(labels: Mapping[str, str]) -> dict[str, Any]:
     """The field of a pod that keeps all pods of a job in one NVLink domain, where no queue does.
 
     Args:
-        name: Name of the job, as in the label `app.kubernetes.io/name` of its pods.
+        labels: Labels that all of its pods have, and no others.
     """
     term = {
-        "labelSelector": {"matchLabels": {"app.kubernetes.io/name": name}},
+        "labelSelector": {"matchLabels": dict(labels)},
         "topologyKey": CLIQUE_LABEL,
     }
     return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}

@@ -12,17 +12,10 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
-from cdk_gpu_clusters.kubernetes.compute_domain import (
-    channel_claim,
-    check_compute_domain,
-    compute_domain,
-    domain_affinity,
-)
+from cdk_gpu_clusters.kubernetes.compute_domain import check_compute_domain, domain_affinity
+from cdk_gpu_clusters.kubernetes.device_claims import DeviceClaims
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
-    PodClaim,
     container_security,
-    efa_claim,
-    efa_claim_template,
     memory_mib,
     nccl_environment,
     placement,
@@ -95,19 +88,11 @@ class GangJob:
     service_account: str = DEFAULT_SERVICE_ACCOUNT
 
 
-def claimed_devices(job: GangJob) -> list[KubernetesObject]:
-    """What the claims of a job's pods refer to, to be made before it: its ComputeDomain, its template for EFA."""
-    found = [compute_domain(job.name, namespace=job.namespace)] if job.compute_domain else []
-    return [*found, efa_claim_template(job.name, job.pool, namespace=job.namespace)] if _claims_efa(job) else found
-
-
-def _claims_efa(job: GangJob) -> bool:
-    return job.efa is EfaSoftware.DRA_DRIVER and job.pool.efa_count > 0
-
-
-def _claims(job: GangJob) -> list[PodClaim]:
-    channel = [channel_claim(job.name)] if job.compute_domain else []
-    return [*channel, efa_claim(job.name)] if _claims_efa(job) else channel
+def claims_of(job: GangJob) -> DeviceClaims:
+    """What the pods of a job claim of DRA drivers."""
+    return DeviceClaims(
+        name=job.name, pool=job.pool, namespace=job.namespace, efa=job.efa, has_domain=job.compute_domain
+    )
 
 
 def job_set(job: GangJob) -> KubernetesObject:
@@ -175,11 +160,12 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
     share = whole_node(job.pool)
     # A quarter of the memory: data loaders and NCCL exchange data there. This library's choice.
     shm, shm_mount = shared_memory(memory_mib(job.pool, share) // 4)
+    claims, labels = claims_of(job).of_pod, {"app.kubernetes.io/name": job.name}
     points = list(job.pool.mounts) if job.mounts is None else list(job.mounts)
     stores = {point: job.pool.mounts[point] for point in points}
     return {
         "metadata": {
-            "labels": {"app.kubernetes.io/name": job.name},
+            "labels": labels,
             "annotations": topology_annotation(job.pool, job.same_layer, same_ultraserver=job.compute_domain),
         },
         "spec": {
@@ -190,8 +176,8 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
             "automountServiceAccountToken": False,
             **placement(job.pool),
             # Kueue keeps the pods of a queue in one UltraServer.
-            **(domain_affinity(job.name) if job.compute_domain and job.queue is None else {}),
-            **pod_claims(_claims(job)),
+            **(domain_affinity(labels) if job.compute_domain and job.queue is None else {}),
+            **pod_claims(claims),
             "containers": [
                 {
                     "name": NODE,
@@ -202,7 +188,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
                         *environment,
                         *plain_variables({**nccl_environment(job.pool, share), **job.environment}),
                     ],
-                    "resources": pod_resources(job.pool, share, claims=_claims(job)),
+                    "resources": pod_resources(job.pool, share, claims=claims),
                     "securityContext": container_security(),
                     "volumeMounts": [
                         shm_mount,

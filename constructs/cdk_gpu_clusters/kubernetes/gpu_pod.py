@@ -10,7 +10,6 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.nccl import nccl_variables
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, kubernetes_object
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigStrategy
 
 #: What AWS's device plugin calls an EFA interface (Amazon EKS user guide, "Run machine learning training on Amazon EKS
@@ -21,7 +20,8 @@ EFA_CLASS = "efa.networking.k8s.aws"
 #: What Kubernetes calls huge pages of 2 MiB.
 HUGE_PAGES_RESOURCE = "hugepages-2Mi"
 _SHM = "shared-memory"
-_EFA_CLAIM = "efa"
+#: What the claim of a pod on EFA interfaces is called in it.
+EFA_CLAIM = "efa"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def pod_resources(pool: NodePool, share: NodeShare, *, claims: Sequence[PodClaim
         fixed[HUGE_PAGES_RESOURCE] = f"{room.huge_pages_mib}Mi"
     if share.count:
         fixed[share.resource] = str(share.count)
-    if share.efa_count and _EFA_CLAIM not in {one.name for one in claims}:
+    if share.efa_count and EFA_CLAIM not in {one.name for one in claims}:
         fixed[EFA_RESOURCE] = str(share.efa_count)
     return {
         "requests": {"cpu": f"{int(room.cpu_millicores * share.part)}m", **fixed},
@@ -121,37 +121,6 @@ def pod_claims(claims: Sequence[PodClaim]) -> dict[str, Any]:
     """The field of a pod that makes its claims."""
     listed = [{"name": one.name, "resourceClaimTemplateName": one.template} for one in claims]
     return {"resourceClaims": listed} if listed else {}
-
-
-def efa_claim(name: str) -> PodClaim:
-    """The claim of a pod on all EFA interfaces of its node.
-
-    Args:
-        name: Name of the job.
-    """
-    return PodClaim(name=_EFA_CLAIM, template=f"{name}-efa")
-
-
-def efa_claim_template(name: str, pool: NodePool, *, namespace: str) -> KubernetesObject:
-    """The ResourceClaimTemplate of a job whose pods get EFA interfaces by AWS's DRA driver.
-
-    It states their number: Kueue admits no claim on all devices of a class (kubernetes-sigs/kueue v0.19.2, docs,
-    "Dynamic Resource Allocation", limitations).
-
-    Args:
-        name: Name of the job.
-        pool: Group of its nodes.
-        namespace: Its namespace.
-    """
-    exactly = {"deviceClassName": EFA_CLASS, "allocationMode": "ExactCount", "count": pool.efa_count}
-    devices = {"requests": [{"name": _EFA_CLAIM, "exactly": exactly}]}
-    return kubernetes_object(
-        "resource.k8s.io/v1",
-        "ResourceClaimTemplate",
-        efa_claim(name).template,
-        {"spec": {"devices": devices}},
-        namespace=namespace,
-    )
 
 
 def memory_mib(pool: NodePool, share: NodeShare) -> int:

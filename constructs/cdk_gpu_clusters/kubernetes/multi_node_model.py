@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.device_claims import DeviceClaims
 from cdk_gpu_clusters.kubernetes.gang_job import NODE_COUNT, check_gpus, queue_label
-from cdk_gpu_clusters.kubernetes.gpu_pod import placement, pod_resources, whole_node
+from cdk_gpu_clusters.kubernetes.gpu_pod import placement, pod_claims, pod_resources, whole_node
 from cdk_gpu_clusters.kubernetes.model_deployment import ALWAYS_EVICT_UNHEALTHY, service
 from cdk_gpu_clusters.kubernetes.model_server import (
     ServerPod,
@@ -30,13 +32,14 @@ from cdk_gpu_clusters.kubernetes.objects import (
     metadata,
 )
 from cdk_gpu_clusters.kubernetes.queues import check_layer, topology_annotation
+from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.kubernetes.volumes import s3_volume
 
 EFA_IMAGE = define_rule(
     "GPU-K8S-023",
     "a server over several nodes with EFA has an image with EFA's libraries",
     source="vllm-project/vllm issue 55635 and pull request 55783 (open, 2026-09): the project's image has none; "
-    "aws/deep-learning-containers pull request 6730: AWS's image has them",
+    "aws/deep-learning-containers @ e0ecede, docker/vllm/Dockerfile.amzn2023: AWS's image has them (EFA 1.47.0)",
 )
 
 _API = "leaderworkerset.x-k8s.io/v1"
@@ -59,6 +62,7 @@ def multi_node_model(
     namespace: str = DEFAULT_NAMESPACE,
     queue: str | None = None,
     same_layer: int | None = None,
+    efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
 ) -> list[KubernetesObject]:
     """A LeaderWorkerSet of vLLM servers over several entire nodes each, with the Service of their leaders and a budget.
 
@@ -77,6 +81,7 @@ def multi_node_model(
         queue: LocalQueue of Kueue, so that a group never waits for half of its nodes; None for none.
         same_layer: Layer of the network, from 1 at the top, in which all nodes of a server must share a network node.
             Kueue places them: it takes a queue.
+        efa: What gives its pods EFA interfaces, as in `cluster_software(efa=...)`.
 
     Raises:
         ConfigError: GPU-K8S-001 to -004, -009, -015, -019 and those of a server (GPU-INF), all at once.
@@ -101,12 +106,13 @@ def multi_node_model(
         ]
     )
     count = servers or pool.node_count // nodes_per_server
-    claim = f"{name}-weights"
+    claims, claim = DeviceClaims(name=name, pool=pool, namespace=namespace, efa=efa), f"{name}-weights"
     weights = [] if server.weights_uri is None else s3_volume(claim, server.weights_uri, namespace=namespace)
     near = topology_annotation(pool, same_layer) if queue is not None else {}
     told = {**near, _GROUP: "server"} if near else {}
     return [
         *weights,
+        *claims.objects,
         {
             "apiVersion": _API,
             "kind": "LeaderWorkerSet",
@@ -120,8 +126,8 @@ def multi_node_model(
                 "leaderWorkerTemplate": {
                     "size": nodes_per_server,
                     "restartPolicy": "RecreateGroupOnPodRestart",
-                    "leaderTemplate": _template(name, pool, server, nodes_per_server, told, is_leader=True),
-                    "workerTemplate": _template(name, pool, server, nodes_per_server, told, is_leader=False),
+                    "leaderTemplate": _template(server, claims, nodes_per_server, told, is_leader=True),
+                    "workerTemplate": _template(server, claims, nodes_per_server, told, is_leader=False),
                 },
             },
         },
@@ -169,15 +175,16 @@ def check_efa_image(pool: NodePool, image: str) -> Iterator[Finding]:
             cause="this image has no libfabric and no aws-ofi-nccl, so the nodes exchange data over TCP",
             got=image,
             allowed="an image with both",
-            fix="use AWS's vLLM container (aws/deep-learning-containers), or add the EFA installer to the image",
+            fix=f"use {image_of('vllm-aws').reference} on x86_64, or add the EFA installer to the image",
             path="server.image",
             severity=Severity.WARNING,
         )
 
 
 def _template(
-    name: str, pool: NodePool, server: ServerPod, nodes: int, annotations: dict[str, str], *, is_leader: bool
+    server: ServerPod, claims: DeviceClaims, nodes: int, annotations: dict[str, str], *, is_leader: bool
 ) -> dict[str, Any]:
+    name, pool = claims.name, claims.pool
     share = whole_node(pool)
     shared = {
         "--tensor-parallel-size": str(share.count),
@@ -189,7 +196,8 @@ def _template(
     }
     words = [word for pair in shared.items() for word in pair] + ([] if is_leader else ["--headless"])
     told = replace(server, command=[*server.command, *words])
-    container = server_container(pool, told, pod_resources(pool, share), share, is_probed=is_leader)
+    resources = pod_resources(pool, share, claims=claims.of_pod)
+    container = server_container(pool, told, resources, share, is_probed=is_leader)
     volumes, _ = server_volumes(pool, server, share, f"{name}-weights")
     return {
         "metadata": {
@@ -199,6 +207,7 @@ def _template(
         "spec": {
             **pod_fields(server),
             **placement(pool),
+            **pod_claims(claims.of_pod),
             "containers": [container],
             **({"volumes": volumes} if volumes else {}),
         },

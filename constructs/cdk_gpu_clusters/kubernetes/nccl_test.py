@@ -13,7 +13,7 @@ from cdk_gpu_clusters.catalogue import Architecture
 from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
 from cdk_gpu_clusters.catalogue.nccl import AllReduceBandwidth, all_reduce_bandwidths
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job, claimed_devices, job_set
+from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job, claims_of, job_set
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, metadata
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
@@ -110,7 +110,7 @@ def nccl_test(
             *_check_size(pool, size_gib),
         ]
     )
-    return [_program(job), *claimed_devices(job), job_set(job)]
+    return [_program(job), *claims_of(job).objects, job_set(job)]
 
 
 def published_bandwidth(pool: NodePool, node_count: int) -> AllReduceBandwidth | None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.compute_domain import check_compute_domain, domain_affinity
+from cdk_gpu_clusters.kubernetes.device_claims import DeviceClaims
 from cdk_gpu_clusters.kubernetes.gang_job import RESTARTS, check_fabric, check_gpus, check_nodes, queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
     container_security,
@@ -23,6 +25,7 @@ from cdk_gpu_clusters.kubernetes.gpu_pod import (
     nccl_environment,
     placement,
     plain_variables,
+    pod_claims,
     pod_resources,
     shared_memory,
     whole_node,
@@ -44,7 +47,7 @@ from cdk_gpu_clusters.kubernetes.queues import (
     topology_annotation,
 )
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead, check_head
-from cdk_gpu_clusters.kubernetes.software.charts import KUBERAY_NAMESPACE
+from cdk_gpu_clusters.kubernetes.software.charts import KUBERAY_NAMESPACE, EfaSoftware
 from cdk_gpu_clusters.kubernetes.volumes import claimed, volume_mount
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
 from cdk_gpu_clusters.rules.model_servers import check_container_image, check_variables
@@ -53,6 +56,8 @@ from cdk_gpu_clusters.rules.secrets import OF_JOB, check_container_secrets, chec
 _API = "ray.io/v1"
 #: On the pods of a head, with the name of its object: what its NetworkPolicy selects.
 _HEAD_LABEL = "gpu-cluster/ray-head"
+#: On the pods of workers, with the name of their object: what the affinity of a ComputeDomain selects.
+_WORKERS_LABEL = "gpu-cluster/ray-workers"
 #: ray-project/kuberay v1.7.0, controllers/ray/utils/constant.go: DefaultDashboardPort, DefaultMetricsPort.
 _DASHBOARD_PORT, _METRICS_PORT = 8265, 8080
 #: Where Ray sends statistics of its use otherwise, which a closed network does not reach (Ray documentation, "Usage
@@ -118,6 +123,10 @@ class RayPods:
             everyone who reaches the head runs code on all nodes.
         mounts: Mount points of the group that the containers have; all of them if left out.
         service_account: Service account of the pods, by which EKS Pod Identity gives them a role.
+        efa: What gives the workers EFA interfaces, as in `cluster_software(efa=...)`.
+        compute_domain: Whether the workers share the memory of their GPUs over the NVLink of one UltraServer, by a
+            ComputeDomain of the cluster. Needs NVIDIA's DRA driver: `cluster_software(compute_domains=True)`. A
+            service takes none.
     """
 
     image: str
@@ -130,6 +139,8 @@ class RayPods:
     token: bool = True
     mounts: Sequence[str] | None = None
     service_account: str = DEFAULT_SERVICE_ACCOUNT
+    efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN
+    compute_domain: bool = False
 
 
 def gpu_ray_cluster(
@@ -168,8 +179,10 @@ def gpu_ray_cluster(
         (4, '8')
     """
     raise_for(check_ray(name, pool, pods, node_count=node_count, namespace=namespace, queue=queue))
-    spec = _cluster(name, pool, pods, node_count, queue)
+    claims = _claims(name, pool, pods, namespace)
+    spec = _cluster(name, pool, pods, node_count, queue, claims)
     return [
+        *claims.objects,
         kubernetes_object(_API, "RayCluster", name, spec, namespace=namespace, labels=queue_label(queue)),
         _head_policy(name, namespace),
     ]
@@ -222,6 +235,7 @@ def gpu_ray_job(
             *_check_runtime_env(runtime_env or {}),
         ]
     )
+    claims = _claims(name, pool, pods, namespace)
     spec = {
         "entrypoint": shlex.join(command),
         **({} if runtime_env is None else {"runtimeEnvYAML": document_text(runtime_env)}),
@@ -232,9 +246,10 @@ def gpu_ray_job(
         "shutdownAfterJobFinishes": True,
         "ttlSecondsAfterFinished": keep_seconds,
         "backoffLimit": max_restarts,
-        "rayClusterSpec": _cluster(name, pool, pods, node_count, queue),
+        "rayClusterSpec": _cluster(name, pool, pods, node_count, queue, claims),
     }
     return [
+        *claims.objects,
         kubernetes_object(_API, "RayJob", name, spec, namespace=namespace, labels=queue_label(queue)),
         _head_policy(name, namespace),
     ]
@@ -282,22 +297,32 @@ def gpu_ray_service(
         [
             *check_ray(name, pool, pods, node_count=node_count, namespace=namespace, queue=queue, is_owned=True),
             *check_serve(serve_config),
+            *_check_no_domain(pods),
         ]
     )
+    claims = _claims(name, pool, pods, namespace)
     has_room = 2 * node_count <= pool.node_count
     spec = {
         "serveConfigV2": document_text(serve_config),
         "excludeHeadPodFromServeSvc": True,
         "upgradeStrategy": {"type": "NewCluster" if has_room else "None"},
-        "rayClusterConfig": _cluster(name, pool, pods, node_count, queue),
+        "rayClusterConfig": _cluster(name, pool, pods, node_count, queue, claims),
     }
     return [
+        *claims.objects,
         kubernetes_object(_API, "RayService", name, spec, namespace=namespace, labels=queue_label(queue)),
         _head_policy(name, namespace),
     ]
 
 
-def _cluster(name: str, pool: NodePool, pods: RayPods, node_count: int, queue: str | None) -> dict[str, Any]:
+def _claims(name: str, pool: NodePool, pods: RayPods, namespace: str) -> DeviceClaims:
+    """What the workers claim. The head has no GPUs, and claims nothing."""
+    return DeviceClaims(name=name, pool=pool, namespace=namespace, efa=pods.efa, has_domain=pods.compute_domain)
+
+
+def _cluster(
+    name: str, pool: NodePool, pods: RayPods, node_count: int, queue: str | None, claims: DeviceClaims
+) -> dict[str, Any]:
     """The spec of a RayCluster."""
     scaling = pods.autoscaling
     fewest = node_count if scaling is None else scaling.min_nodes
@@ -318,7 +343,7 @@ def _cluster(name: str, pool: NodePool, pods: RayPods, node_count: int, queue: s
                 "minReplicas": fewest,
                 "maxReplicas": node_count,
                 "rayStartParams": _worker_parameters(pool),
-                "template": _worker(pool, pods, queue),
+                "template": _worker(pool, pods, queue, claims),
             }
         ],
     }
@@ -382,25 +407,31 @@ def _worker_parameters(pool: NodePool) -> dict[str, str]:
     return {"num-gpus": str(share.count), "object-store-memory": str(store)}
 
 
-def _worker(pool: NodePool, pods: RayPods, queue: str | None) -> dict[str, Any]:
+def _worker(pool: NodePool, pods: RayPods, queue: str | None, claims: DeviceClaims) -> dict[str, Any]:
     share = whole_node(pool)
     shm, shm_mount = shared_memory(memory_mib(pool, share) // 2)
     points = list(pool.mounts) if pods.mounts is None else list(pods.mounts)
     stores = {point: pool.mounts[point] for point in points}
     variables = {**nccl_environment(pool, share), **_NO_STATISTICS, **pods.environment}
+    near = topology_annotation(pool, pods.same_layer, same_ultraserver=pods.compute_domain)
+    # Kueue keeps the workers of a queue in one UltraServer.
+    alone = {_WORKERS_LABEL: claims.name} if pods.compute_domain and queue is None else {}
+    metadata = {**({"labels": alone} if alone else {}), **({} if queue is None else {"annotations": near})}
     return {
-        **({} if queue is None else {"metadata": {"annotations": topology_annotation(pool, pods.same_layer)}}),
+        **({"metadata": metadata} if metadata else {}),
         "spec": {
             "terminationGracePeriodSeconds": pool.grace_period_seconds,
             **_account(pods),
             "automountServiceAccountToken": False,
             **placement(pool),
+            **(domain_affinity(alone) if alone else {}),
+            **pod_claims(claims.of_pod),
             "containers": [
                 {
                     "name": "ray-worker",
                     "image": pods.image,
                     "env": plain_variables(variables),
-                    "resources": pod_resources(pool, share),
+                    "resources": pod_resources(pool, share, claims=claims.of_pod),
                     "securityContext": container_security(),
                     "volumeMounts": [shm_mount, *(volume_mount(one, point) for point, one in stores.items())],
                 }
@@ -490,6 +521,11 @@ APPLICATIONS = define_rule(
     "a service has applications of Ray Serve, each with a name of its own and an import path",
     source='Ray documentation, "Serve Config Files" (read 2026-11-27)',
 )
+NO_DOMAIN = define_rule(
+    "GPU-RAY-014",
+    "a service of Ray has no ComputeDomain",
+    source="ray-project/kuberay v1.7.0, apis/ray/v1/rayservice_types.go: an upgrade runs two clusters of one template",
+)
 IMAGE = define_rule(
     "GPU-RAY-011",
     "workers with EFA have an image with EFA's libraries",
@@ -538,6 +574,7 @@ def check_ray(
         *_check_version(pods),
         *_check_image(pool, pods),
         *_check_group(pool),
+        *(check_compute_domain(pool, node_count) if pods.compute_domain else []),
         *_check_scaling(pods.autoscaling, node_count, queue),
         *_check_redis(pods.redis),
         *_check_mounts(pool, pods),
@@ -602,6 +639,18 @@ def _check_group(pool: NodePool) -> Iterator[Finding]:
             allowed="any other name",
             fix="rename the group of nodes",
             path="pool",
+        )
+
+
+@check
+def _check_no_domain(pods: RayPods) -> Iterator[Finding]:
+    if pods.compute_domain:
+        yield NO_DOMAIN.finding(
+            cause="a new version of a service runs beside the old one, and both would be in one domain",
+            got="compute_domain=True",
+            allowed="a domain of gpu_ray_cluster or gpu_ray_job",
+            fix="leave compute_domain out: NCCL uses EFA between the nodes",
+            path="compute_domain",
         )
 
 

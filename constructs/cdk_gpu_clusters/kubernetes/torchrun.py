@@ -13,7 +13,7 @@ from cdk_gpu_clusters.kubernetes.gang_job import (
     NODE,
     GangJob,
     check_gang_job,
-    claimed_devices,
+    claims_of,
     failure_policy,
     job_policy,
     job_set,
@@ -129,7 +129,7 @@ def torchrun_job(
     raise_for(check_torchrun(job, checkpoint_directory))
     told = _told(job, checkpoint_directory)
     job_objects = [_training_runtime(told), _train_job(told)] if trainer else [job_set(told)]
-    return [*claimed_devices(told), *job_objects]
+    return [*claims_of(told).objects, *job_objects]
 
 
 def check_torchrun(job: GangJob, checkpoint_directory: str | None = None) -> list[Finding]:

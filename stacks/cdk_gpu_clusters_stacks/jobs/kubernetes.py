@@ -43,6 +43,7 @@ def job_manifest(request: JobRequest, spec: ClusterSpec, fleet: str) -> str:
         node_count=request.nodes,
         image=request.image or catalogue_image("pytorch").reference,
         command=request.command[1:],
+        efa=spec.eks.software.efa_software,
         checkpoint_directory=request.checkpoint_directory or None,
         environment=request.environment,
         max_restarts=request.max_restarts,

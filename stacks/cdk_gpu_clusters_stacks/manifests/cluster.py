@@ -206,6 +206,7 @@ def _software(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartReleas
     made = cluster_software(
         tuple(by_name.values()),
         kubernetes_version=kubernetes_version(spec),
+        efa=software.efa_software,
         trainer=software.trainer,
         ray=software.ray,
         fair_sharing=bool(spec.eks.teams),

@@ -27,6 +27,7 @@ from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace, Queue
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_job
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead
+from cdk_gpu_clusters.kubernetes.software import EfaSoftware
 from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
 from cdk_gpu_clusters.kubernetes.team_quotas import Team, shared_nodes
 from cdk_gpu_clusters.kubernetes.teams import team_objects
@@ -319,20 +320,27 @@ def training_jobs(
     if not _has_gpus(pool):
         return {}
     domain = software.compute_domains and in_ultraservers(pool)
-    jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False, domain=domain)}
+    jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False, domain=domain, efa=software.efa_software)}
     if software.ray:
-        jobs["ray-job"] = _ray_job(name, fleet, pool, source.reference("ray"))
+        jobs["ray-job"] = _ray_job(name, fleet, pool, source.reference("ray"), efa=software.efa_software)
     if software.trainer:
-        jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True, domain=domain)
+        jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True, domain=domain, efa=software.efa_software)
     if pool.node_count > 1:
         objects = nccl_test(
-            pool, name=_short(f"{name}-nccl-test", _LONGEST_JOB), node_count=2, image=image, compute_domain=domain
+            pool,
+            name=_short(f"{name}-nccl-test", _LONGEST_JOB),
+            node_count=2,
+            image=image,
+            compute_domain=domain,
+            efa=software.efa_software,
         )
         jobs["nccl-test"] = _image_findings(objects, pool)
     return jobs
 
 
-def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, trainer: bool, domain: bool) -> Manifest:
+def _torchrun(
+    name: str, fleet: FleetSpec, pool: NodePool, image: str, *, trainer: bool, domain: bool, efa: EfaSoftware
+) -> Manifest:
     objects = torchrun_job(
         # Trainer makes a JobSet of its job's name, which must not be that of the other job.
         _short(f"{name}-train-job" if trainer else f"{name}-job", _LONGEST_JOB),
@@ -343,16 +351,22 @@ def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, traine
         command=["--no-python", "python", "-c", _SCRIPT],
         environment=fleet.environment,
         compute_domain=domain,
+        efa=efa,
         trainer=trainer,
     )
     return _image_findings(objects, pool, _CHANGE)
 
 
-def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str) -> Manifest:
+def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, efa: EfaSoftware) -> Manifest:
     objects = gpu_ray_job(
         _short(f"{name}-ray", _LONGEST_RAY_JOB),
         pool,
-        RayPods(image=image, ray_version=image_of("ray").tag.partition("-")[0], environment=fleet.environment),
+        RayPods(
+            image=image,
+            ray_version=image_of("ray").tag.partition("-")[0],
+            environment=fleet.environment,
+            efa=efa,
+        ),
         node_count=pool.node_count,
         command=["python", "-c", RAY_SCRIPT],
     )

@@ -582,6 +582,10 @@ def _follow_software(before: Side, after: Side) -> str:
             f"the servers of {', '.join(falls)} go to one each, until their autoscaler adds others, unless the number "
             "is taken out of what was applied last before this deployment (docs: serving models, scaling); "
         )
+    if before.cluster.eks.software.efa != after.cluster.eks.software.efa:
+        words += (
+            "waiting jobs that ask for EFA interfaces as before never start: delete them, and apply those of the file; "
+        )
     if changed:
         words += (
             f"Slurm drains nodes of {', '.join(changed)}, a quarter of a partition at once (rounded up), and replaces "

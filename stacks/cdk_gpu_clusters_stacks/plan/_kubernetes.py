@@ -10,8 +10,9 @@ from cdk_gpu_clusters.catalogue.kubernetes import KubernetesVersion, kubernetes_
 from cdk_gpu_clusters.fleet.karpenter import EMPTY_MINUTES, capacity_types, image_alias, is_static
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
 from cdk_gpu_clusters.fleet.plan import FleetPlan
-from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
+from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_CLASS, EFA_RESOURCE
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.kubernetes.software.node_scaling import scale_from_zero_labels
 from cdk_gpu_clusters.kubernetes.software.slurm import gres_plan
 from cdk_gpu_clusters.kubernetes.software.slurm_topology import topology_name
@@ -171,7 +172,8 @@ def report_node_group(view: PlannedFleet) -> NodeGroupReport:
     """Describe the node group of a fleet, or its node pool."""
     group, spec = view.node_group, view.spec
     pool, strategy = group.pool, group.update_strategy
-    efa = {EFA_RESOURCE: pool.efa_count} if pool.efa_count else {}
+    claims = view.parts.eks is not None and view.parts.eks.software.efa_software is EfaSoftware.DRA_DRIVER
+    efa = {EFA_CLASS if claims else EFA_RESOURCE: pool.efa_count} if pool.efa_count else {}
     report = NodeGroupReport(
         capacity_type=CAPACITY_TYPES[view.plan.terms.kind].value,
         ami_type=group.ami_type,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -12,6 +12,8 @@ from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.karpenter import check_karpenter
 from cdk_gpu_clusters.kubernetes.compute_domain import ULTRASERVERS, check_domains_version, connects_nodes
+from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
+from cdk_gpu_clusters.kubernetes.software.cluster import check_efa_driver
 from cdk_gpu_clusters.rules.eks_cluster import (
     check_public_cidrs,
     check_support,
@@ -30,6 +32,7 @@ from ._check_values import check_arn
 from ._document import Fault, Key, faults_at
 from ._parts import FleetPart, SpecParts
 from ._rules import (
+    EKS_EFA,
     EKS_EXISTING,
     EKS_GATEWAY,
     EKS_IMAGE,
@@ -45,7 +48,7 @@ from ._rules import (
     NODE_SCALING,
 )
 from .eks import EksSpec, GatewaySpec, SystemNodesSpec
-from .fleet import ImageByOs
+from .fleet import FleetSpec, ImageByOs
 from .inference import InferenceFleetSpec
 from .model import ORCHESTRATORS, ClusterSpec
 from .network import ExistingNetwork, NewNetwork
@@ -113,8 +116,7 @@ def _check_domains(spec: EksSpec, parts: SpecParts) -> list[Fault]:
     records = [instance_types().get(part.spec.instance_type) for part in parts.fleets]
     if not spec.software.compute_domains or None in records:
         return []
-    version = spec.existing.kubernetes_version if spec.existing else spec.kubernetes_version
-    about = check_domains_version(version or DEFAULT_KUBERNETES_VERSION)
+    about = check_domains_version(_version(spec))
     if not any(connects_nodes(one) for one in records if one is not None):
         about = [
             ULTRASERVERS.finding(
@@ -126,6 +128,46 @@ def _check_domains(spec: EksSpec, parts: SpecParts) -> list[Fault]:
             )
         ]
     return faults_at(("eks", "software", "compute_domains"), about)
+
+
+def _version(spec: EksSpec) -> str:
+    given = spec.existing.kubernetes_version if spec.existing else spec.kubernetes_version
+    return given or DEFAULT_KUBERNETES_VERSION
+
+
+_EFA = ("eks", "software", "efa")
+_TAKE_PLUGIN = "write eks.software.efa: device-plugin"
+
+
+def check_efa_claims(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find fleets whose pods cannot claim their EFA interfaces from a DRA driver."""
+    spec = parts.eks
+    if spec is None or not parts.profile.joins_eks or spec.software.efa_software is not EfaSoftware.DRA_DRIVER:
+        return []
+    planned = [(one, one.plan.interfaces_or_none) for one in fleets]
+    with_efa = [one for one, interfaces in planned if interfaces is not None and interfaces.efa_count]
+    faults = faults_at(_EFA, check_efa_driver(_version(spec))) if with_efa else []
+    for one in with_efa:
+        if one.is_pool or one.spec.scales:
+            finding = EKS_EFA.finding(
+                cause="what launches these nodes ignores the claims of pods that wait",
+                got="managed_by: karpenter" if one.is_pool else "min_nodes and max_nodes",
+                allowed="a managed node group, and nodes: with the number of nodes",
+                fix=_TAKE_PLUGIN,
+            )
+            faults += faults_at((*one.key, "managed_by" if one.is_pool else "max_nodes"), [finding])
+    slurm = spec.software.slurm
+    training = [part.name for part in parts.fleets if isinstance(part.spec, FleetSpec)]
+    of_slurm = set() if slurm is None else set(slurm.fleet_names(training))
+    if any(one.name in of_slurm for one in with_efa):
+        finding = EKS_EFA.finding(
+            cause="the nodes of Slurm ask the device plugin for their EFA interfaces, and would wait forever",
+            got="slurm on fleets with EFA",
+            allowed="efa: device-plugin",
+            fix=f"{_TAKE_PLUGIN}, or leave these fleets out of eks.software.slurm.fleets",
+        )
+        faults += faults_at(_EFA, [finding])
+    return faults
 
 
 _GATEWAY, _KEDA = ("eks", "gateway"), ("eks", "software", "keda")

@@ -204,6 +204,14 @@ SLINKY_UPDATE = define_rule(
     "SlinkyProject/slurm-operator @ 87313da, internal/builder/workerbuilder/worker_pdb.go: a budget over all pods with "
     "jobs, of which none may be evicted; docs/usage/nodeset-operations.md, Workload Disruption Protection",
 )
+EKS_EFA = define_rule(
+    "GPU-SPEC-065",
+    "EFA interfaces by claims are for managed node groups with a fixed number of nodes, outside of Slurm",
+    source='Amazon EKS user guide, "Manage hardware devices on Amazon EKS" (read 2026-11-27): Karpenter supports DRA '
+    "since 1.15, which is later than the version of the catalogue; aws/karpenter-provider-aws @ 1d92708, "
+    "charts/karpenter/values.yaml: ignoreDRARequests. This library: the tags by which the Cluster Autoscaler knows "
+    "EFA, and NodeSets of Slurm, name the resource of the device plugin",
+)
 EKS_WEIGHTS = define_rule(
     "GPU-SPEC-041",
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",

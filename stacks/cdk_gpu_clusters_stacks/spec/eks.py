@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from cdk_gpu_clusters.catalogue import Architecture
+from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.kubernetes.team_quotas import Team, TeamQuota
 from cdk_gpu_clusters.rules.eks_cluster import ControlPlaneTier, EgressMode, SupportType
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE
@@ -120,6 +121,10 @@ class SoftwareSpec(SpecModel):
         description="Whether NVIDIA's DRA driver is part of it, by which the jobs of UltraServers share memory of GPUs "
         "over NVLink, in a ComputeDomain.",
     )
+    efa: Annotated[Literal["device-plugin", "dra-driver"], changes_with("software")] = Field(
+        default="device-plugin",
+        description="What gives pods EFA interfaces: AWS's device plugin, by number, or its DRA driver, by claims.",
+    )
     keda: Annotated[bool, makes(Resource.SCALER_ROLE)] = Field(
         default=False,
         description="Whether KEDA is part of it, and scales model servers of vLLM by their queue and their cache. It "
@@ -131,6 +136,11 @@ class SoftwareSpec(SpecModel):
         "the internet. Default: the public ones.",
         examples=["111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"],
     )
+
+    @property
+    def efa_software(self) -> EfaSoftware:
+        """What gives pods EFA interfaces, as charts and jobs take it."""
+        return EfaSoftware(self.efa)
 
 
 class TeamQuotaSpec(SpecModel):

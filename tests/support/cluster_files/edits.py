@@ -328,6 +328,11 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "apply: true, trainer: false",
         "apply: true, trainer: false, compute_domains: true",
     ),
+    "EKS: software with EFA by claims": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        "apply: true, trainer: false",
+        "apply: true, trainer: false, efa: dra-driver",
+    ),
     "EKS: the next block of UltraServers": (
         _on(_EXISTING_EKS, RACK),
         "reservation: cr-0123456789abcdef0",

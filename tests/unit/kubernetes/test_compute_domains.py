@@ -9,9 +9,12 @@ import pytest
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.compute_domain import CHANNEL_RESOURCE, domain_nodes, in_ultraservers
+from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.queues import queues
+from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_cluster, gpu_ray_job, gpu_ray_service
 from cdk_gpu_clusters.kubernetes.software import EfaSoftware
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from kubernetes_pools import VERSIONS, check_everywhere, kinds, pod_specs, pool_of
@@ -125,3 +128,73 @@ def test_a_pod_may_claim_a_channel_and_efa_interfaces() -> None:
     templates = [one["resourceClaimTemplateName"] for one in pod["resourceClaims"]]
     assert templates == ["llama-channel", "llama-efa"]
     assert pod["containers"][0]["resources"]["claims"] == [{"name": one["name"]} for one in pod["resourceClaims"]]
+
+
+def check_claims(objects: list[dict[str, Any]]) -> None:
+    """Compare with the schemas of every version that has claims in resource.k8s.io/v1."""
+    for version in VERSIONS:
+        if version != "1.33":
+            assert check_objects(objects, version) == len(objects)
+
+
+def ray_pods(**given: Any) -> RayPods:
+    return RayPods(image=IMAGE, ray_version="2.60.0", **{"compute_domain": True, **given})
+
+
+def test_the_workers_of_ray_claim_a_channel_and_efa_interfaces_and_the_head_claims_nothing() -> None:
+    told = ray_pods(efa=EfaSoftware.DRA_DRIVER)
+    for objects in (
+        gpu_ray_cluster("tune", rack(), told, node_count=18),
+        gpu_ray_job("tune", rack(), told, node_count=18, command=["python", "tune.py"]),
+    ):
+        assert kinds(objects)[:2] == ["ComputeDomain", "ResourceClaimTemplate"]
+        check_claims(objects)
+        spec = objects[2]["spec"]
+        cluster = spec.get("rayClusterSpec", spec)
+        worker, head = cluster["workerGroupSpecs"][0]["template"], cluster["headGroupSpec"]["template"]
+        assert [one["resourceClaimTemplateName"] for one in worker["spec"]["resourceClaims"]] == [
+            objects[0]["spec"]["channel"]["resourceClaimTemplate"]["name"],
+            objects[1]["metadata"]["name"],
+        ]
+        resources = worker["spec"]["containers"][0]["resources"]
+        assert [one["name"] for one in worker["spec"]["resourceClaims"]] == [one["name"] for one in resources["claims"]]
+        assert "vpc.amazonaws.com/efa" not in resources["limits"]
+        assert worker["metadata"]["annotations"] == {"kueue.x-k8s.io/podset-required-topology": CLIQUE}
+        assert "resourceClaims" not in head["spec"]
+
+
+def test_an_affinity_keeps_workers_of_ray_without_a_queue_in_one_ultraserver() -> None:
+    objects = gpu_ray_cluster("tune", rack(), ray_pods(), node_count=18, queue=None)
+    worker = objects[1]["spec"]["workerGroupSpecs"][0]["template"]
+    (term,) = worker["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert (term["topologyKey"], term["labelSelector"]["matchLabels"]) == (CLIQUE, worker["metadata"]["labels"])
+    # KubeRay sets these itself, on the head too.
+    assert not {one for one in worker["metadata"]["labels"] if one.startswith(("ray.io/", "app.kubernetes.io/"))}
+
+
+def test_a_domain_of_ray_is_no_wider_than_an_ultraserver_and_not_of_a_service() -> None:
+    serve = {"applications": [{"name": "chat", "import_path": "chat:app", "route_prefix": "/"}]}
+    for make, ids in (
+        (lambda: gpu_ray_cluster("tune", rack(36), ray_pods(), node_count=19), ["GPU-IMEX-002"]),
+        (lambda: gpu_ray_cluster("tune", pool_of("p5.48xlarge"), ray_pods(), node_count=2), ["GPU-IMEX-001"]),
+        (lambda: gpu_ray_service("chat", rack(), ray_pods(), node_count=2, serve_config=serve), ["GPU-RAY-014"]),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            make()
+        assert [one.id for one in caught.value.findings] == ids
+
+
+def test_servers_over_several_nodes_claim_efa_interfaces_in_every_pod() -> None:
+    server = ServerPod(image=IMAGE, command=["--model", "/models/large"])
+    pool = pool_of("p5.48xlarge", node_count=4)
+    objects = multi_node_model("large", pool, server, nodes_per_server=2, efa=EfaSoftware.DRA_DRIVER)
+    check_claims(objects)
+    claims, servers = objects[0], objects[1]
+    assert claims["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == pool.efa_count
+    for part in ("leaderTemplate", "workerTemplate"):
+        pod = servers["spec"]["leaderWorkerTemplate"][part]["spec"]
+        assert pod["resourceClaims"] == [{"name": "efa", "resourceClaimTemplateName": claims["metadata"]["name"]}]
+        resources = pod["containers"][0]["resources"]
+        assert resources["claims"] == [{"name": "efa"}]
+        assert "vpc.amazonaws.com/efa" not in resources["limits"]
+        assert "hugepages-2Mi" in resources["limits"]

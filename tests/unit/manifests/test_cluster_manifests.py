@@ -12,6 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
+from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
+from cdk_gpu_clusters_stacks.jobs.kubernetes import job_manifest
 from cdk_gpu_clusters_stacks.manifests import cluster_manifests
 from cdk_gpu_clusters_stacks.spec.load import read_cluster
 from kubernetes_schemas import check_objects
@@ -164,6 +166,35 @@ def test_jobs_of_ultraservers_have_a_domain_of_one_ultraserver(nodes: int, of_jo
     assert spec is not None
     plain: list[Any] = objects_of(cluster_manifests(spec))
     assert not [one for one in plain if one["kind"] == "ComputeDomain"]
+
+
+def test_every_job_claims_its_efa_interfaces_where_the_driver_gives_them(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    text = (
+        "version: 1\nname: lab\nregion: us-east-1\norchestrator: eks\nnetwork: { availability_zone: us-east-1a }\n"
+        "eks: { software: { efa: dra-driver, ray: true, trainer: true } }\n"
+        "training: { fleets: { trainers: { instance_type: p5.48xlarge, nodes: 2 } } }\n"
+    )
+    file.write_text(text)
+    spec = read_cluster(file).spec
+    assert spec is not None
+    files = cluster_manifests(spec)
+    assert "aws-dranet" in files["install.sh"]
+    assert "aws-efa-k8s-device-plugin" not in files["install.sh"]
+    objects: list[Any] = objects_of(files)
+    assert check_objects(objects, kubernetes_versions()[-1].version) == len(objects)
+    templates = {one["metadata"]["name"] for one in objects if one["kind"] == "ResourceClaimTemplate"}
+    assert templates == {f"trainers-{job}-efa" for job in ("job", "train-job", "nccl-test", "ray")}
+    # The quota of the queue has the resource, under which Kueue counts the claims.
+    jobs = [str(one) for one in objects if one["kind"] in {"JobSet", "TrainingRuntime", "RayJob"}]
+    assert [one for one in jobs if "resourceClaimTemplateName" not in one or "vpc.amazonaws.com/efa" in one] == []
+    job = job_manifest(JobRequest(job_id="7", command=("torchrun", "train.py"), nodes=2), spec, "trainers")
+    assert "kind: ResourceClaimTemplate" in job
+
+    file.write_text(text.replace("efa: dra-driver, ", ""))
+    spec = read_cluster(file).spec
+    assert spec is not None
+    assert "ResourceClaimTemplate" not in str(cluster_manifests(spec))
 
 
 def test_in_a_closed_network_charts_and_their_images_come_from_the_mirror(tmp_path: Path) -> None:

@@ -132,6 +132,26 @@ def test_domains_need_a_fleet_in_ultraservers_and_a_version_that_knows_claims(tm
     assert imex(HEAD + NEW + domains + ONE.replace("p5.48xlarge", "p55.48xlarge")) == []
 
 
+def test_claims_on_efa_are_for_managed_groups_of_a_fixed_size_on_versions_that_know_them(tmp_path: Path) -> None:
+    def efa(text: str, more: str = "") -> list[str]:
+        section = f"eks: {{ software: {{ efa: dra-driver{more} }} }}\n"
+        return [
+            one for one in found(tmp_path, HEAD + NEW + section + text) if "GPU-SPEC-065" in one or "K8S-020" in one
+        ]
+
+    applied = ", apply: true"
+    pool, scaled = ONE.replace("nodes: 2", "nodes: 2, managed_by: karpenter"), ONE.replace("nodes: 2", "max_nodes: 2")
+    assert efa(ONE) == []
+    assert efa(pool, applied) == ["7 GPU-SPEC-065 error"]
+    assert efa(scaled, f"{applied}, cluster_autoscaler: true") == ["7 GPU-SPEC-065 error"]
+    assert efa(ONE, ", slurm: {}") == ["6 GPU-SPEC-065 error"]
+    # Without EFA there is nothing to claim.
+    assert efa(pool.replace("p5.48xlarge", "g6.xlarge"), applied) == []
+    old = HEAD + NEW + "eks: { kubernetes_version: '1.33', software: { efa: dra-driver } }\n"
+    assert "6 GPU-K8S-020 error" in found(tmp_path, old + ONE)
+    assert "6 GPU-K8S-020 error" not in found(tmp_path, old.replace("dra-driver", "device-plugin") + ONE)
+
+
 def test_an_ultraserver_block_of_a_managed_group_has_its_id(tmp_path: Path) -> None:
     text = HEAD + DALLAS + RACK
     assert not [one for one in found(tmp_path, text) if "error" in one]

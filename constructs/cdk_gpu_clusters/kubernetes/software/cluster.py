@@ -50,8 +50,8 @@ def cluster_software(
     Args:
         pools: Groups of nodes of the cluster. Without GPUs or EFA in any of them their software is left out.
         kubernetes_version: Version of the cluster.
-        efa: How pods get EFA interfaces. `torchrun_job` and `nccl_test` have the same choice; other manifests of this
-            library ask for the resource of the device plugin.
+        efa: How pods get EFA interfaces. `torchrun_job`, `nccl_test`, `multi_node_model` and `RayPods` have the same
+            choice; nodes of Slurm ask for the resource of the device plugin.
         trainer: Whether to install Kubeflow Trainer.
         argo_workflows: Whether to install Argo Workflows.
         ray: Whether to install KubeRay's operator, and to queue its kinds.
@@ -121,6 +121,23 @@ CHART_REGISTRY = define_rule(
 
 
 @check
+def check_efa_driver(kubernetes_version: str) -> Iterator[Finding]:
+    """Find a version of Kubernetes on which AWS's DRA driver for EFA does not run.
+
+    Args:
+        kubernetes_version: Version of the cluster, such as `1.35`.
+    """
+    if _minor(kubernetes_version) < _DRA_SINCE:
+        yield DRA_VERSION.finding(
+            cause="its objects are of resource.k8s.io/v1, which the cluster does not know",
+            got=f"Kubernetes {kubernetes_version}",
+            allowed=", ".join(one.version for one in kubernetes_versions() if one.minor >= _DRA_SINCE),
+            fix="take the EFA device plugin, or a later Kubernetes version",
+            path="efa",
+        )
+
+
+@check
 def check_software(
     pools: Sequence[NodePool],
     *,
@@ -134,14 +151,8 @@ def check_software(
     Returns:
         Findings GPU-K8S-020 to -022, GPU-IMEX-003.
     """
-    if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools) and _minor(kubernetes_version) < _DRA_SINCE:
-        yield DRA_VERSION.finding(
-            cause="its objects are of resource.k8s.io/v1, which the cluster does not know",
-            got=f"Kubernetes {kubernetes_version}",
-            allowed=", ".join(one.version for one in kubernetes_versions() if one.minor >= _DRA_SINCE),
-            fix="take the EFA device plugin, or a later Kubernetes version",
-            path="efa",
-        )
+    if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools):
+        yield from check_efa_driver(kubernetes_version)
     if compute_domains and any(in_ultraservers(pool) for pool in pools):
         yield from check_domains_version(kubernetes_version)
     if mirror is not None:
