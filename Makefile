@@ -31,7 +31,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-node-alone test-node-together test-slurm test-observe test-vm test-browser test-aws tutorial fuzz lint lint-style lint-layers lint-shell lint-workflows lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-slurm test-observe test-vm test-browser test-aws tutorial fuzz lint lint-style lint-layers lint-shell lint-workflows lint-pages lint-words lint-types format snapshots pages wheel bench bench-boot bench-install bench-node bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,12 +57,8 @@ test-python39: ## test the node software on Python 3.9 (ARGS=options of pytest)
 
 # If ARGS select tests, one of the two runs may have none: exit status 5 of pytest.
 OR_NONE = { (($$? == 5)) && $(if $(ARGS),true,false); }
-test-node: test-node-alone test-node-together ## as root: test the node software against real programs on loopback (ARGS=options of pytest)
-
-test-node-alone: env # those with a deadline
+test-node: env ## as root: test the node software against real programs on loopback (ARGS=options of pytest)
 	@$(BIN)/python -m pytest -m alone tests/node $(ARGS) || $(OR_NONE)
-
-test-node-together: env # they wait for most of the time
 	@$(BIN)/python -m pytest -m 'not alone' --numprocesses 4 --dist worksteal tests/node $(ARGS) || $(OR_NONE)
 
 # A cluster for each file. Its waits are most of the time.

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
     from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthentication, GrafanaWorkspace
-    from cdk_gpu_clusters.observability.keda import Keda
+    from cdk_gpu_clusters.observability.keda import ArgoRollouts, Keda
     from cdk_gpu_clusters.observability.panels import (
         DashboardFileSystem,
         DashboardFleet,
@@ -126,6 +126,7 @@ else:
         "EKS_POD_TARGETS": "observability.eks_targets",
         "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
+        "ArgoRollouts": "observability.keda",
         "Capacity": "capacity.capacity",
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
@@ -284,6 +285,7 @@ __all__ = [
     "EKS_POD_TARGETS",
     "AlarmSettings",
     "AlarmTopic",
+    "ArgoRollouts",
     "Capacity",
     "CapacityReservation",
     "CapacityReservationGroup",

@@ -36,6 +36,8 @@ from cdk_gpu_clusters.kubernetes.software.serving import (
     EXTERNAL_DNS_ACCOUNT,
     KEDA_ACCOUNT,
     LOAD_BALANCER_ACCOUNT,
+    ROLLOUTS_ACCOUNT,
+    argo_rollouts_chart,
     external_dns_chart,
     gateway_api_chart,
     keda_chart,
@@ -72,7 +74,7 @@ _VARIABLES = {
     *("DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"),
 }
 # Service accounts that roles are associated with.
-_ACCOUNTS = {LOAD_BALANCER_ACCOUNT, EXTERNAL_DNS_ACCOUNT, KEDA_ACCOUNT}
+_ACCOUNTS = {LOAD_BALANCER_ACCOUNT, EXTERNAL_DNS_ACCOUNT, KEDA_ACCOUNT, ROLLOUTS_ACCOUNT}
 # Fields of Slinky's kinds that this library writes, and the chart passes on.
 _SLURM, _OF_SLURM = "slinky.slurm.net/v1beta1", ("extraConf", "partition", "service", "storageConfig")
 
@@ -126,6 +128,7 @@ def serving(mirror: ImageMirror | None) -> tuple[ChartRelease, ...]:
         load_balancer_controller_chart(**of_cluster, vpc_id="vpc-0123456789abcdef0", mirror=mirror),
         external_dns_chart(**of_cluster, zone_id="Z0123456789ABCDEFGHIJ", zone_name="example.org", mirror=mirror),
         keda_chart(mirror=mirror),
+        argo_rollouts_chart(region="us-east-1", domain="amazonaws.com", mirror=mirror),
     )
 
 

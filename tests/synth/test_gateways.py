@@ -13,7 +13,14 @@ import yaml
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_route53 as route53
 
-from cdk_gpu_clusters import ExternalDns, Keda, KubernetesSoftware, LoadBalancerController, MetricsWorkspace
+from cdk_gpu_clusters import (
+    ArgoRollouts,
+    ExternalDns,
+    Keda,
+    KubernetesSoftware,
+    LoadBalancerController,
+    MetricsWorkspace,
+)
 from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, gateway_objects
 from cdk_gpu_clusters.observability.workspace import QUERY
 from node_groups import existing_cluster
@@ -41,6 +48,7 @@ def site(app_factory: Any) -> Site:
     LoadBalancerController(site.stack, "Balancers", cluster=cluster).install(software)
     ExternalDns(site.stack, "Names", cluster=cluster, zone=zone).install(software)
     Keda(site.stack, "Keda", cluster=cluster, workspace=workspace).install(software)
+    ArgoRollouts(site.stack, "Versions", cluster=cluster, workspace=workspace).install(software)
     software.apply("Gateway", gateway_objects(ModelGateway(plain_http=True, clients=["pl-0123456789abcdef0"])))
     return site
 
@@ -107,9 +115,16 @@ def test_names_are_kept_in_one_zone_alone(resources: Resources) -> None:
     assert (zones["Action"], zones["Resource"]) == ("route53:ListHostedZones", "*")
 
 
-def test_keda_queries_one_workspace_and_nothing_else(resources: Resources) -> None:
-    (queries,) = statements(resources, "Keda")
+@pytest.mark.parametrize("program", ["Keda", "Versions"])
+def test_each_program_queries_one_workspace_and_nothing_else(resources: Resources, program: str) -> None:
+    (queries,) = statements(resources, program)
     assert (set(queries["Action"]), queries["Resource"]) == (set(QUERY), WORKSPACE)
+
+
+def test_queries_are_signed_beside_the_controller_for_the_workspace(resources: Resources) -> None:
+    charts = of_type(resources, "Custom::AWSCDK-EKS-HelmChart").values()
+    (values,) = (one["Properties"]["Values"] for one in charts if one["Properties"]["Release"] == "argo-rollouts")
+    assert '"--host","aps-workspaces.us-east-1.' in json.dumps(values).replace('\\"', '"')
 
 
 def test_each_role_is_for_the_pods_of_one_account(resources: Resources) -> None:
@@ -121,20 +136,20 @@ def test_each_role_is_for_the_pods_of_one_account(resources: Resources) -> None:
         ("kube-system", "aws-load-balancer-controller"),
         ("external-dns", "external-dns"),
         ("keda", "keda-operator"),
+        ("argo-rollouts", "argo-rollouts"),
     }
 
 
 def test_charts_come_after_the_roles_of_their_pods_and_crds_before_all(resources: Resources) -> None:
     charts = of_type(resources, "Custom::AWSCDK-EKS-HelmChart")
     by_release = {one["Properties"]["Release"]: (name, one.get("DependsOn", [])) for name, one in charts.items()}
-    order = ["gateway-api-crds", "aws-load-balancer-controller", "external-dns", "keda"]
+    order = ["gateway-api-crds", "aws-load-balancer-controller", "external-dns", "keda", "argo-rollouts"]
     for before, after in pairwise(order):
         assert by_release[before][0] in by_release[after][1]
     associations = of_type(resources, ASSOCIATION)
     for name, association in associations.items():
-        release = {"external-dns": "external-dns", "keda": "keda"}.get(
-            association["Properties"]["Namespace"], "aws-load-balancer-controller"
-        )
+        namespace = association["Properties"]["Namespace"]  # of the release of the same name, but for one
+        release = namespace if namespace in by_release else "aws-load-balancer-controller"
         assert name in by_release[release][1]
 
 

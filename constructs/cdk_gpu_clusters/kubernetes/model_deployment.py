@@ -15,6 +15,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
 from cdk_gpu_clusters.errors import Finding, check, define_rule, errors_in, raise_for
+from cdk_gpu_clusters.kubernetes.canary import Canary, check_canary, with_canary
 from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, placement, pod_resources
 from cdk_gpu_clusters.kubernetes.mig import PROFILE, profiles_of, slice_count, slice_share
 from cdk_gpu_clusters.kubernetes.model_server import (
@@ -75,6 +76,7 @@ def model_deployment(
     profile: str | None = None,
     servers: int | None = None,
     scaling: ServerScaling | QueueScaling | None = None,
+    canary: Canary | None = None,
     shares_nodes: bool = False,
     namespace: str = DEFAULT_NAMESPACE,
 ) -> list[KubernetesObject]:
@@ -95,16 +97,21 @@ def model_deployment(
         scaling: Between how many, and by what, their number changes; it stays as it is if left out. `QueueScaling` is
             for vLLM, in a cluster with `Keda`. A Deployment that ran without it goes to one server as `kubectl apply`
             removes its number, unless the number is taken out of what was applied last before (docs: serving models).
+        canary: How a new version is tried on some servers first, and taken back on errors: a Rollout of Argo Rollouts
+            takes the place of the Deployment, in a cluster with `ArgoRollouts`. By default a version rolls through the
+            servers.
         shares_nodes: Whether pods of others take the places that these servers leave free. The budget then allows all
             servers that a drained node may hold, however few there are in all.
         namespace: Namespace.
 
     Returns:
         Where weights come from S3 their volume and claim; Deployment, Service, PodDisruptionBudget; with `scaling` the
-        HorizontalPodAutoscaler, or the TriggerAuthentication and the ScaledObject of KEDA.
+        HorizontalPodAutoscaler, or the TriggerAuthentication and the ScaledObject of KEDA; with `canary` the
+        AnalysisTemplate and the Rollout in place of the Deployment.
 
     Raises:
-        ConfigError: GPU-K8S-001, -008 to -010, -019, GPU-SRV-010 and those of a server (GPU-INF), all at once.
+        ConfigError: GPU-K8S-001, -008 to -010, -019, GPU-SRV-010, -030 to -033 and those of a server (GPU-INF), all at
+            once.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -126,6 +133,7 @@ def model_deployment(
             *([] if places is None else _check_count(pool, servers, places.count)),
             *([] if places is None or scaling is None else check_scaling(scaling, places.count, servers)),
             *(check_targets(scaling) if isinstance(scaling, QueueScaling) else []),
+            *([] if places is None else _check_canary(canary, server, scaling, servers, places.count)),
         ]
     )
     if places is None:
@@ -133,7 +141,7 @@ def model_deployment(
     weights = (
         [] if server.weights_uri is None else s3_volume(f"{name}{_WEIGHTS}", server.weights_uri, namespace=namespace)
     )
-    return [
+    objects = [
         *weights,
         _deployment(name, pool, server, places, None if scaling else servers or places.count, namespace),
         service(name, {"app.kubernetes.io/name": name}, namespace),
@@ -149,6 +157,22 @@ def model_deployment(
         },
         *_scaler(name, server, scaling, places.count, namespace),
     ]
+    return objects if canary is None else with_canary(objects, canary)
+
+
+def _check_canary(
+    canary: Canary | None,
+    server: ServerPod,
+    scaling: ServerScaling | QueueScaling | None,
+    servers: int | None,
+    places: int,
+) -> list[Finding]:
+    """Find a canary that the servers of a model have no room for."""
+    if canary is None:
+        return []
+    fixed = places if servers is None else servers
+    fewest, most = (fixed, fixed) if scaling is None else (scaling.min_servers, scaling.most(places))
+    return check_canary(canary, fewest=fewest, most=most, places=places, command=server.command)
 
 
 def _scaler(

@@ -11,6 +11,7 @@ from aws_cdk import aws_route53 as route53
 from aws_cdk import aws_s3 as s3
 
 from cdk_gpu_clusters import (
+    ArgoRollouts,
     ClusterAutoscaler,
     ContainerInsights,
     EksGpuCluster,
@@ -78,6 +79,7 @@ def define_eks(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stac
     arn = "arn:aws:aps:us-east-1:111122223333:workspace/ws-0123abcd"
     workspace = MetricsWorkspace.from_metrics_workspace_attributes(stack, "Workspace", workspace_arn=arn)
     Keda(stack, "Keda", cluster=full, workspace=workspace)
+    ArgoRollouts(stack, "Versions", cluster=full, workspace=workspace)
     existing = EksGpuCluster.from_eks_gpu_cluster_attributes(
         stack,
         "Existing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -174,11 +175,12 @@ def test_an_affinity_keeps_workers_of_ray_without_a_queue_in_one_ultraserver() -
 
 def test_a_domain_of_ray_is_no_wider_than_an_ultraserver_and_not_of_a_service() -> None:
     serve = {"applications": [{"name": "chat", "import_path": "chat:app", "route_prefix": "/"}]}
-    for make, ids in (
+    cases: list[tuple[Callable[[], object], list[str]]] = [
         (lambda: gpu_ray_cluster("tune", rack(36), ray_pods(), node_count=19), ["GPU-IMEX-002"]),
         (lambda: gpu_ray_cluster("tune", pool_of("p5.48xlarge"), ray_pods(), node_count=2), ["GPU-IMEX-001"]),
         (lambda: gpu_ray_service("chat", rack(), ray_pods(), node_count=2, serve_config=serve), ["GPU-RAY-014"]),
-    ):
+    ]
+    for make, ids in cases:
         with pytest.raises(ConfigError) as caught:
             make()
         assert [one.id for one in caught.value.findings] == ids

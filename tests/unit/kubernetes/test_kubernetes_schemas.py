@@ -136,6 +136,7 @@ HTTP_ROUTE = _object(
     "HTTPRoute",
     {"rules": [{"matches": [{"path": {"value": "/chat"}}], "backendRefs": [{"name": "chat", "port": 80}]}]},
 )
+ROLLOUT = _object("argoproj.io/v1alpha1", "Rollout", {"strategy": {"canary": {"steps": [{"setWeight": 10}]}}})
 OTHERS += [
     HTTP_ROUTE,
     _object("gateway.networking.k8s.io/v1", "GatewayClass", {"controllerName": "gateway.k8s.aws/alb"}),
@@ -144,6 +145,8 @@ OTHERS += [
     _object("gateway.k8s.aws/v1", "TargetGroupConfiguration", {"targetReference": {"name": "chat"}}),
     _object("keda.sh/v1alpha1", "TriggerAuthentication", {"podIdentity": {"provider": "aws"}}),
     _object("keda.sh/v1alpha1", "ScaledObject", {"scaleTargetRef": {"name": "chat"}, "triggers": _TRIGGERS}),
+    _object("argoproj.io/v1alpha1", "AnalysisTemplate", {"metrics": [{"name": "errors", "provider": {}}]}),
+    ROLLOUT,
 ]
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
@@ -164,7 +167,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 33
+    assert check_objects(RIGHT, version) == len(RIGHT) == 35
 
 
 def test_every_custom_kind_has_an_object_here() -> None:
@@ -224,6 +227,7 @@ _CONTAINER = "template/spec/containers/0"
         (HTTP_ROUTE, "spec/rules/0/matches/0/path/value", "chat", r"path: value must be an absolute path"),
         # A Service is the default kind of a backend, and a Service has a port.
         (HTTP_ROUTE, "spec/rules/0/backendRefs/0/port", None, r"Must have port for Service reference"),
+        (ROLLOUT, "spec/strategy/canary/steps/0/setWeight", "10", r"setWeight: '10' is not of type 'integer'"),
         (NODE_CLASS, "spec/role", None, r"spec: must specify exactly one of \['role', 'instanceProfile'\]"),
     ],
 )
@@ -274,6 +278,7 @@ def test_the_custom_kinds_are_those_of_the_charts() -> None:
         name: commit for name, commit in commits.items() if name in installed
     }
     assert sorted(set(commits) - set(installed)) == [
+        "argoproj/argo-rollouts",
         "argoproj/argo-workflows",
         "awslabs/amazon-eks-ami",
         "kedacore/keda",

@@ -14,7 +14,12 @@ from cdk_gpu_clusters.catalogue.kubernetes import dcgm_fields
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
-from cdk_gpu_clusters.kubernetes.software.serving import EXTERNAL_DNS_ACCOUNT, KEDA_ACCOUNT, LOAD_BALANCER_ACCOUNT
+from cdk_gpu_clusters.kubernetes.software.serving import (
+    EXTERNAL_DNS_ACCOUNT,
+    KEDA_ACCOUNT,
+    LOAD_BALANCER_ACCOUNT,
+    ROLLOUTS_ACCOUNT,
+)
 from cdk_gpu_clusters.rules.gres import check_gres
 from cdk_gpu_clusters.rules.kubernetes_labels import DEVICE_PLUGIN_LABEL
 from chart_renderings import MIRROR, cases, digest, pools, racks, recordings, rendering, slurm_pools
@@ -225,12 +230,12 @@ def test_karpenter_has_its_gates_and_stays_off_its_own_nodes() -> None:
 
 
 def test_what_serves_models_has_the_accounts_that_take_their_roles() -> None:
-    crds, balancers, names, scaler = (rendering(one) for one in cases()["serving"])
+    crds, balancers, names, scaler, versions = (rendering(one) for one in cases()["serving"])
     assert crds["kinds"]["CustomResourceDefinition"] == 13
     assert not crds["workloads"]
     used = {
         one["account"]: one["name"]
-        for part in (balancers, names, scaler)
+        for part in (balancers, names, scaler, versions)
         for one in part["workloads"]
         if "account" in one
     }
@@ -238,6 +243,7 @@ def test_what_serves_models_has_the_accounts_that_take_their_roles() -> None:
         LOAD_BALANCER_ACCOUNT: "aws-load-balancer-controller",
         EXTERNAL_DNS_ACCOUNT: "external-dns",
         KEDA_ACCOUNT: "keda-operator",
+        ROLLOUTS_ACCOUNT: "argo-rollouts",
     }
     assert "IngressClass" not in balancers["kinds"]
 

@@ -12,6 +12,15 @@ LOAD_BALANCER_NAMESPACE, LOAD_BALANCER_ACCOUNT = "kube-system", "aws-load-balanc
 EXTERNAL_DNS_NAMESPACE, EXTERNAL_DNS_ACCOUNT = "external-dns", "external-dns"
 #: Where the pods of KEDA are, and the service account of the operator, which queries metrics.
 KEDA_NAMESPACE, KEDA_ACCOUNT = "keda", "keda-operator"
+#: Where the pods of Argo Rollouts are, and their service account, which queries metrics.
+ROLLOUTS_NAMESPACE, ROLLOUTS_ACCOUNT = "argo-rollouts", "argo-rollouts"
+#: Where Argo Rollouts asks, in its own pod: the proxy signs what it gets, so that no other pod may reach it.
+SIGNING_PROXY = "127.0.0.1:8005"
+#: Providers of traffic of which Argo Rollouts needs no permissions: servers get requests by their number.
+_ROUTERS = (
+    *("istio", "smi", "ambassador", "awsLoadBalancerController", "awsAppMesh", "traefik", "apisix", "contour"),
+    *("glooPlatform", "gatewayAPI"),
+)
 
 
 def gateway_api_chart(*, mirror: ImageMirror | None = None) -> ChartRelease:
@@ -136,3 +145,48 @@ def keda_chart(*, mirror: ImageMirror | None = None) -> ChartRelease:
         "serviceAccount": {"operator": {"name": KEDA_ACCOUNT}},
     }
     return source.release("keda", KEDA_NAMESPACE, values)
+
+
+def argo_rollouts_chart(*, region: str, domain: str, mirror: ImageMirror | None = None) -> ChartRelease:
+    """The chart of Argo Rollouts, which tries a new version of a model on some servers and takes it back on errors.
+
+    The signing proxy of AWS runs beside its controller: the client with which Argo Rollouts v1.9 itself signs queries
+    does not know EKS Pod Identity (argoproj/argo-rollouts, issue 4536; aws-sdk-go v1.44.116, while Pod Identity needs
+    v1.47.11). It may change no routes and no load balancers, which servers that follow their number do not need.
+
+    Args:
+        region: Region of the workspace of Amazon Managed Service for Prometheus; may be a CDK token.
+        domain: Domain of AWS in the partition of the Region; may be a CDK token.
+        mirror: Registries of a closed network, which hold copies of chart and images.
+
+    Sources: awslabs/aws-sigv4-proxy @ ed72b37 (v1.11.1), cmd/aws-sigv4-proxy/main.go: flags; Amazon EKS user guide,
+    "Use pod identity with the AWS SDK".
+
+    Example:
+        >>> argo_rollouts_chart(region="us-east-1", domain="amazonaws.com").values["serviceAccount"]["name"]
+        'argo-rollouts'
+    """
+    source = SoftwareSource(mirror=mirror)
+    host = f"aps-workspaces.{region}.{domain}"
+    proxy: dict[str, Any] = {
+        "name": "sigv4-proxy",
+        "image": source.reference("aws-sigv4-proxy"),
+        "args": ["--name", "aps", "--region", region, "--host", host, "--port", SIGNING_PROXY],
+        # Its image has no user of its own, and the pod takes no root.
+        "securityContext": {
+            "runAsUser": 65532,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    values: dict[str, Any] = {
+        "serviceAccount": {"name": ROLLOUTS_ACCOUNT},
+        "controller": {
+            "image": source.registry_and_path("argo-rollouts"),
+            "pdb": {"enabled": True, "maxUnavailable": 1},
+            "extraContainers": [proxy],
+        },
+        "providerRBAC": {"providers": dict.fromkeys(_ROUTERS, False)},
+    }
+    return source.release("argo-rollouts", ROLLOUTS_NAMESPACE, values)
