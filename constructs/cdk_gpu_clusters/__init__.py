@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.exporter_panels import exporter_rows
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
     from cdk_gpu_clusters.observability.grafana_workspace import GrafanaAuthentication, GrafanaWorkspace
-    from cdk_gpu_clusters.observability.keda import ArgoRollouts, Keda
+    from cdk_gpu_clusters.observability.model_controllers import ArgoRollouts, Keda
     from cdk_gpu_clusters.observability.panels import (
         DashboardFileSystem,
         DashboardFleet,
@@ -126,7 +126,7 @@ else:
         "EKS_POD_TARGETS": "observability.eks_targets",
         "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
-        "ArgoRollouts": "observability.keda",
+        "ArgoRollouts": "observability.model_controllers",
         "Capacity": "capacity.capacity",
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
@@ -188,7 +188,7 @@ else:
         "InterfacePolicy": "rules.interfaces",
         "IKarpenter": "orchestration.eks.karpenter",
         "Karpenter": "orchestration.eks.karpenter",
-        "Keda": "observability.keda",
+        "Keda": "observability.model_controllers",
         "KubernetesSoftware": "orchestration.eks.software",
         "LifecycleScript": "node.lifecycle_scripts",
         "LifecycleStage": "node.lifecycle_scripts",

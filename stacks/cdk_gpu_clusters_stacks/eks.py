@@ -15,7 +15,7 @@ from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters.kubernetes.gateway import READINESS_LABEL
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE
-from cdk_gpu_clusters.observability.keda import Keda
+from cdk_gpu_clusters.observability.model_controllers import Keda
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler

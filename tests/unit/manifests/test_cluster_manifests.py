@@ -197,6 +197,17 @@ def test_every_job_claims_its_efa_interfaces_where_the_driver_gives_them(tmp_pat
     assert "ResourceClaimTemplate" not in str(cluster_manifests(spec))
 
 
+def test_jobs_outside_all_teams_have_the_nodes_that_their_queue_can_have(tmp_path: Path) -> None:
+    job = "jobs/workers/torchrun.yaml"
+    # 4 of 16 GPUs are of no team, 8 are lent, and 4 are kept: three of four nodes.
+    (shared,) = [one for one in objects_of({job: files_of("eks-g6e-teams", tmp_path)[job]}) if one["kind"] == "JobSet"]
+    (replicated,) = shared["spec"]["replicatedJobs"]  # type: ignore[index]
+    assert replicated["template"]["spec"]["parallelism"] == 3
+    kept = "\neks: { teams: { all: { quotas: [{ fleet: trainers, nominal: 128, lending_limit: 0 }] } } }\n"
+    assert not [path for path in files_of("p5-lustre", tmp_path, kept) if path.startswith("jobs/trainers")]
+    assert [path for path in files_of("p5-lustre", tmp_path) if path.startswith("jobs/trainers")]
+
+
 def test_in_a_closed_network_charts_and_their_images_come_from_the_mirror(tmp_path: Path) -> None:
     mirror = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
     files = files_of("eks-p5-capacity-block", tmp_path)
