@@ -21,6 +21,7 @@ from cdk_gpu_clusters.kubernetes.team_quotas import Team, TeamQuota
 from cdk_gpu_clusters.kubernetes.teams import team_objects
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.rules.mig import MigStrategy
+from chart_renderings import cases
 from kubernetes_pools import MIXED, ONE_WHOLE, Objects, check_everywhere, containers, kinds, number, requests, slices
 from kubernetes_pools import trainers as sixteen_nodes
 
@@ -423,6 +424,15 @@ def test_teams_share_what_there_is_and_borrow_what_others_lend() -> None:
         )
     with pytest.raises(ConfigError, match=r"GPU-TEAM-003: teams\[1\].quotas\[0\].nominal.*allowed: 0 to 28"):
         queues(POOLS, teams=[first, Team(name="second", quotas=[TeamQuota(pool="trainers", nominal=29)])])
+
+
+def test_no_team_has_the_namespace_of_a_chart() -> None:
+    namespaces = {release.namespace for releases in cases().values() for release in releases}
+    assert {"keda", "slurm", "nvidia-device-plugin"} < namespaces
+    trainers = sixteen_nodes()
+    for name in namespaces:
+        with pytest.raises(ConfigError, match="GPU-TEAM-001"):
+            team_objects([Team(name=name, quotas=[TeamQuota(pool="trainers", nominal=8)])], [trainers])
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kueue-system", "argo", "gpu-cluster"])
