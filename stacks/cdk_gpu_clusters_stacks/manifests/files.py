@@ -322,7 +322,8 @@ def training_jobs(
     domain = software.compute_domains and in_ultraservers(pool)
     jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False, domain=domain, efa=software.efa_software)}
     if software.ray:
-        jobs["ray-job"] = _ray_job(name, fleet, pool, source.reference("ray"), efa=software.efa_software)
+        image_of_ray = source.reference("ray")
+        jobs["ray-job"] = _ray_job(name, fleet, pool, image_of_ray, domain=domain, efa=software.efa_software)
     if software.trainer:
         jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True, domain=domain, efa=software.efa_software)
     if pool.node_count > 1:
@@ -345,8 +346,7 @@ def _torchrun(
         # Trainer makes a JobSet of its job's name, which must not be that of the other job.
         _short(f"{name}-train-job" if trainer else f"{name}-job", _LONGEST_JOB),
         pool,
-        # A job with a domain has one UltraServer.
-        node_count=domain_nodes(pool) if domain else pool.node_count,
+        node_count=_job_nodes(pool, domain=domain),
         image=image,
         command=["--no-python", "python", "-c", _SCRIPT],
         environment=fleet.environment,
@@ -357,7 +357,12 @@ def _torchrun(
     return _image_findings(objects, pool, _CHANGE)
 
 
-def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, efa: EfaSoftware) -> Manifest:
+def _job_nodes(pool: NodePool, *, domain: bool) -> int:
+    """Nodes of a job over a fleet: with a domain those of one UltraServer."""
+    return domain_nodes(pool) if domain else pool.node_count
+
+
+def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, domain: bool, efa: EfaSoftware) -> Manifest:
     objects = gpu_ray_job(
         _short(f"{name}-ray", _LONGEST_RAY_JOB),
         pool,
@@ -366,8 +371,9 @@ def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, efa: Ef
             ray_version=image_of("ray").tag.partition("-")[0],
             environment=fleet.environment,
             efa=efa,
+            compute_domain=domain,
         ),
-        node_count=pool.node_count,
+        node_count=_job_nodes(pool, domain=domain),
         command=["python", "-c", RAY_SCRIPT],
     )
     return _image_findings(objects, pool, _CHANGE_RAY)

@@ -146,7 +146,7 @@ def test_jobs_of_ultraservers_have_a_domain_of_one_ultraserver(nodes: int, of_jo
     file.write_text(
         "version: 1\nname: gb200\nregion: us-east-1\norchestrator: eks\n"
         "network: { availability_zone: us-east-1-dfw-2a }\n"
-        "eks: { software: { compute_domains: true, trainer: true } }\n"
+        "eks: { software: { compute_domains: true, trainer: true, ray: true } }\n"
         "training: { fleets: { rack: { instance_type: p6e-gb200.36xlarge, "
         f"nodes: {nodes}, capacity: {{ {RACK}, ends_at: 2026-12-15T11:30Z }} }} }} }}\n"
     )
@@ -157,9 +157,15 @@ def test_jobs_of_ultraservers_have_a_domain_of_one_ultraserver(nodes: int, of_jo
     objects: list[Any] = objects_of(files)
     assert check_objects(objects, kubernetes_versions()[-1].version) == len(objects)
     domains = [one["metadata"]["name"] for one in objects if one["kind"] == "ComputeDomain"]
-    assert domains == ["rack-job", "rack-train-job", "rack-nccl-test"]
+    assert domains == ["rack-job", "rack-ray", "rack-train-job", "rack-nccl-test"]
     (job,) = [one for one in objects if one["kind"] == "JobSet" and one["metadata"]["name"] == "rack-job"]
     assert job["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == of_job
+    (ray,) = [one for one in objects if one["kind"] == "RayJob"]
+    (workers,) = ray["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert workers["replicas"] == of_job
+    (claim,) = workers["template"]["spec"]["resourceClaims"]
+    assert claim["resourceClaimTemplateName"] == "rack-ray-channel"
+    assert "resourceClaims" not in ray["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
 
     file.write_text(file.read_text().replace("compute_domains: true", "compute_domains: false"))
     spec = read_cluster(file).spec
