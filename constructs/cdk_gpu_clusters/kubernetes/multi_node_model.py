@@ -101,14 +101,11 @@ def multi_node_model(
     """
     raise_for(
         [
-            *check_name(name, longest=_LONGEST_NAME),
             *check_name(namespace, path="namespace"),
             *([] if queue is None else check_name(queue, path="queue")),
-            *check_gpus(pool),
-            *_check_nodes(pool, nodes_per_server, servers),
+            *check_multi_node(name, pool, nodes_per_server, servers=servers, compute_domain=compute_domain),
             *check_layer(pool, same_layer, queue),
             *check_server(pool, server),
-            *(_check_domain(pool, nodes_per_server, servers) if compute_domain else []),
         ]
     )
     count = servers or pool.node_count // nodes_per_server
@@ -160,6 +157,33 @@ def _pods_away(pool: NodePool, nodes_per_server: int) -> int:
     """
     nodes = max(1, pool.drained_percent * pool.node_count // 100)
     return (nodes - 1) * nodes_per_server + 1
+
+
+@check
+def check_multi_node(
+    name: str, pool: NodePool, nodes_per_server: int, *, servers: int | None = None, compute_domain: bool = False
+) -> Iterator[Finding]:
+    """Find servers over several nodes that never start on a group, or cannot have a domain there.
+
+    Args:
+        name: Name of the LeaderWorkerSet.
+        pool: Group of the nodes.
+        nodes_per_server: Nodes of each server.
+        servers: How many; as many as the nodes allow if left out.
+        compute_domain: Whether a ComputeDomain is asked for.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> pool = node_pool("large", instance_type="p5.48xlarge", node_count=4)
+        >>> [one.id for one in check_multi_node("large", pool, 5)]
+        ['GPU-K8S-002']
+    """
+    yield from check_name(name, longest=_LONGEST_NAME)
+    yield from check_gpus(pool)
+    yield from _check_nodes(pool, nodes_per_server, servers)
+    if compute_domain:
+        yield from check_compute_domain(pool, nodes_per_server, path="nodes_per_server")
+        yield from check_one_server(pool.node_count, nodes_per_server, servers)
 
 
 @check
@@ -221,11 +245,6 @@ def _template(
             **({"volumes": volumes} if volumes else {}),
         },
     }
-
-
-def _check_domain(pool: NodePool, nodes_per_server: int, servers: int | None) -> Iterator[Finding]:
-    yield from check_compute_domain(pool, nodes_per_server, path="nodes_per_server")
-    yield from check_one_server(pool.node_count, nodes_per_server, servers)
 
 
 def _check_nodes(pool: NodePool, nodes_per_server: int, servers: int | None) -> Iterator[Finding]:

@@ -241,7 +241,7 @@ def test_a_server_without_a_domain_claims_no_channel() -> None:
         (
             pool_of("p5.48xlarge", node_count=4),
             {"nodes_per_server": 2, "same_layer": 9},
-            [("GPU-K8S-015", "same_layer"), ("GPU-IMEX-001", "compute_domain"), ("GPU-IMEX-004", "servers")],
+            [("GPU-IMEX-001", "compute_domain"), ("GPU-IMEX-004", "servers"), ("GPU-K8S-015", "same_layer")],
         ),
     ],
 )
