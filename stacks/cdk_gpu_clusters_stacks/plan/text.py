@@ -243,16 +243,16 @@ def _image(image: ImagePlan, update: str) -> str:
 def _servers(servers: ServersPlan) -> Iterator[str]:
     devices = len(servers.servers[0]) if servers.servers else 0
     what = {"mig": "MIG slice", "neuron": "Neuron device"}.get(servers.device_kind, "GPU")
-    where = f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each"
+    head = f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each"
     if servers.nodes_per_server is not None:
         nodes = f"{servers.nodes_per_server} nodes, {count(devices, what)} of each"
-        where = f"1 server of {servers.image} over {nodes}, in a ComputeDomain"
+        head = f"1 server of {servers.image} over {nodes}, in a ComputeDomain"
     if servers.first_server_port is None:
-        yield f"{where}: pods behind a Service, as `gpu-clusters manifests` writes them"
+        yield f"{head}: pods behind a Service, as `gpu-clusters manifests` writes them"
     else:
         first, last = servers.first_server_port, servers.first_server_port + servers.servers_per_node - 1
         ports = f"port {first}" if first == last else f"ports {first} to {last}"
-        yield f"{where}, on {ports} behind {servers.node_port}; healthy with {servers.minimum_servers} up"
+        yield f"{head}, on {ports} behind {servers.node_port}; healthy with {servers.minimum_servers} up"
     if servers.weights_path is not None:
         source = f", copied from {servers.weights_s3_uri}" if servers.weights_s3_uri else ""
         yield f"weights at {servers.weights_path}{source}"
