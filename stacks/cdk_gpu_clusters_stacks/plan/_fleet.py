@@ -142,6 +142,7 @@ def _servers(view: PlannedFleet, spec: InferenceFleetSpec) -> ServersPlan | None
         weights_path=path,
         weights_s3_uri=copied,
         cache_path=spec.server.cache_path,
+        nodes_per_server=spec.nodes_per_server,
     )
 
 

@@ -716,6 +716,7 @@ class ServersPlan:
         first_server_port: Port of the first server on loopback, the others follow; None on EKS.
         weights_path, weights_s3_uri: Where the servers find the model, and where it is copied from; None for neither.
         cache_path: Folder of the local disks that they may write; None for none.
+        nodes_per_server: Nodes of the one server of the fleet, in a ComputeDomain; None for servers within a node.
     """
 
     image: str
@@ -728,6 +729,13 @@ class ServersPlan:
     weights_path: str | None
     weights_s3_uri: str | None
     cache_path: str | None = None
+    nodes_per_server: int | None = None
+
+    def count_on(self, nodes: int) -> int:
+        """Servers on so many nodes."""
+        if self.nodes_per_server is not None:
+            return nodes // self.nodes_per_server
+        return nodes * self.servers_per_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

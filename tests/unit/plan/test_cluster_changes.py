@@ -162,7 +162,7 @@ def test_every_statement_says_what_happens_and_why(name: str, compare: Compare) 
 
 
 #: Keys by which another one is reported: the range of nodes.
-REPORTED_AS = {"min_nodes": "nodes", "max_nodes": "nodes"}
+REPORTED_AS = {"min_nodes": "nodes", "max_nodes": "nodes", "nodes_per_server": "inference"}
 #: Keys that only accept a finding.
 WITHOUT_EFFECT = {"not_secret"}
 
