@@ -466,20 +466,8 @@ def check_system_room(instance_type: InstanceType, node_count: int) -> Iterator[
         instance_type: Type of the system nodes.
         node_count: How many there are.
     """
-    every = all_system_pods()
-    on_each = [one for one in every if one.replicas is None]
-    others = [(one, one.replicas) for one in every if one.replicas is not None]
-    most_pods = system_max_pods(instance_type)
-    room = {
-        "millicores of CPU": instance_type.vcpus * 1000
-        - _KUBELET_MILLICORES
-        - sum(one.cpu_millicores for one in on_each),
-        "MiB of memory": int(instance_type.memory_mib * (1 - _KERNEL_PART))
-        - _KUBELET_MIB
-        - _POD_MIB * most_pods
-        - sum(one.memory_mib for one in on_each),
-        "pods": most_pods - len(on_each),
-    }
+    others = [(one, one.replicas) for one in all_system_pods() if one.replicas is not None]
+    room = system_room(instance_type)
     # One more of the largest: a Deployment starts the new pod before the old one goes.
     asked = {
         "millicores of CPU": sum(one.cpu_millicores * count for one, count in others)
@@ -500,6 +488,31 @@ def check_system_room(instance_type: InstanceType, node_count: int) -> Iterator[
             path="system_instance_type",
             severity=Severity.WARNING,
         )
+
+
+def system_room(instance_type: InstanceType) -> dict[str, int]:
+    """What a system node leaves to pods beside those that run on each node.
+
+    Args:
+        instance_type: Type of the system nodes.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue import instance_type
+        >>> system_room(instance_type("m7i.large"))["millicores of CPU"]
+        1690
+    """
+    on_each = [one for one in all_system_pods() if one.replicas is None]
+    most_pods = system_max_pods(instance_type)
+    return {
+        "millicores of CPU": instance_type.vcpus * 1000
+        - _KUBELET_MILLICORES
+        - sum(one.cpu_millicores for one in on_each),
+        "MiB of memory": int(instance_type.memory_mib * (1 - _KERNEL_PART))
+        - _KUBELET_MIB
+        - _POD_MIB * most_pods
+        - sum(one.memory_mib for one in on_each),
+        "pods": most_pods - len(on_each),
+    }
 
 
 def system_max_pods(instance_type: InstanceType) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kube_simulation.cluster import Cluster, DeadlockError, Manifest, Node
+from kube_simulation.ray import RayService
 from kube_simulation.workloads import Deployment, Gang, LeaderWorkerSet
 
 #: From the drain of a node until EKS ends the update with PodEvictionFailure.
@@ -233,7 +234,7 @@ class KarpenterDrift:
 class Rollout:
     """A new version of a workload is applied; its pods never become ready if it is broken, until it is taken back."""
 
-    workload: Deployment | LeaderWorkerSet
+    workload: Deployment | LeaderWorkerSet | RayService
     result: str | None = None
     _started: bool = False
 
