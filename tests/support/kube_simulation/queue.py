@@ -42,10 +42,13 @@ class PodSet:
 class Queued(Workload, Protocol):
     """A job that a queue admits."""
 
-    sets: Sequence[PodSet]
     queue: str | None
     is_admitted: bool
     has_failed: bool
+
+    @property
+    def sets(self) -> Sequence[PodSet]:
+        """Its pods, by their template."""
 
 
 class Queue:
@@ -77,7 +80,7 @@ class Queue:
         labels = {name: flavor.get("nodeLabels", {}) for name, flavor in self.flavors.items()}
         wanted = spec.get("nodeSelector", {}).items()
         (name,) = (name for name, own in labels.items() if wanted <= own.items() and has_affinity(spec, own))
-        return name
+        return str(name)
 
     def _admit(self, cluster: Cluster, job: Queued) -> None:
         if not self._has_quota(job):

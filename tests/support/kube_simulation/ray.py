@@ -99,7 +99,8 @@ class RayCluster(_Ray):
     """A cluster that stays."""
 
     def _cluster_spec(self) -> Manifest:
-        return self.spec
+        described: Manifest = self.spec
+        return described
 
     def unavailable(self, cluster: Cluster) -> int:
         """1 while not all of its pods run."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,10 +35,9 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.node_group import UpdateStrategy
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied, jobs
-from cdk_gpu_clusters_stacks.spec.load import read_cluster
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 from kube_simulation.cluster import Cluster, DeadlockError, Minutes
+from kube_simulation.files import largest
 from kube_simulation.operations import (
     DONE,
     KarpenterDrift,
@@ -144,22 +142,10 @@ class Case:
     update: dict[str, UpdateStrategy]
 
 
-def sized(file: Path, size: int) -> ClusterSpec | None:
-    """A cluster file with so many nodes in each of its groups; None where it may not have so many."""
-    text = yaml.safe_load(file.read_text("utf-8"))
-    for section in ("training", "inference"):
-        for fleet in text.get(section, {}).get("fleets", {}).values():
-            fleet.update({"nodes": size} if "nodes" in fleet else {"min_nodes": size, "max_nodes": size})
-    return read_cluster(file, content=yaml.safe_dump(text).encode()).spec
-
-
 @cache
 def example(file: Path, size: int) -> dict[str, Case]:
-    """What a cluster file writes for groups of so many nodes: its services together, and each of its jobs.
-
-    A Capacity Block has 64 instances at most, and the addresses of a network are for fewer than 100 model servers.
-    """
-    spec = next(found for most in (size, 96, 64) if (found := sized(file, most)) is not None)
+    """What a cluster file writes for groups of so many nodes: its services together, and each of its jobs."""
+    spec = largest(file, size)
     pools = node_pools(spec, volumes(spec))
     update = {one.node_group.pool.name: one.node_group.update_strategy for one in planned_fleets(spec)}
     base = applied(spec, pools)
