@@ -16,9 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kube_simulation.cluster import Cluster, DeadlockError, Manifest, Node
-from kube_simulation.ray import RayService
-from kube_simulation.workloads import Deployment, Gang, LeaderWorkerSet
+from kube_simulation.cluster import ZONE, Cluster, DeadlockError, Manifest, Node, Workload
+from kube_simulation.workloads import Gang
 
 #: From the drain of a node until EKS ends the update with PodEvictionFailure.
 EKS_PATIENCE_MINUTES = 15
@@ -179,7 +178,10 @@ class ManagedUpdate:
         elif len(nodes) <= self._size:
             self.result = DONE
         else:
-            self._draining = {cluster.random.choice(nodes).name: cluster.now}
+            in_zone = [node.labels[ZONE] for node in nodes]
+            fullest = max(in_zone, key=in_zone.count)
+            chosen = cluster.random.choice([node for node in nodes if node.labels[ZONE] == fullest])
+            self._draining = {chosen.name: cluster.now}
 
 
 @dataclass(slots=True)
@@ -230,11 +232,22 @@ class KarpenterDrift:
                 del self._pairs[old]
 
 
+class Rolling(Workload, Protocol):
+    """A workload with versions."""
+
+    @property
+    def has_rolled(self) -> bool:
+        """Whether all of its pods are of its version."""
+
+    def roll(self) -> None:
+        """Give it a new version."""
+
+
 @dataclass(slots=True)
 class Rollout:
     """A new version of a workload is applied; its pods never become ready if it is broken, until it is taken back."""
 
-    workload: Deployment | LeaderWorkerSet | RayService
+    workload: Rolling
     result: str | None = None
     _started: bool = False
 
