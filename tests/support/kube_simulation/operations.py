@@ -2,7 +2,9 @@
 
 * A managed node group is updated as the Amazon EKS user guide states it, "Understand each phase of node updates"
   (awsdocs/amazon-eks-user-guide @ 0bfeeaf). The page does not say whether EKS waits for the node that takes the place
-  of an old one before it drains the next, so both are simulated (`waits_for_nodes`).
+  of an old one before it drains the next, so both are simulated (`waits_for_nodes`). It states a cordon after the
+  eviction, and one of all old nodes in the scale up phase. Without one before the eviction the pods of a full group would
+  return to their node, so it is taken for granted where there is no scale up phase, too.
 * Karpenter replaces a drifted node: it launches the new one first, within the limit of the pool, then drains the old
   one by the eviction API, without a deadline (Karpenter documentation, "Disruption": control flow, budgets, static
   capacity).
