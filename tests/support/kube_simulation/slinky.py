@@ -5,7 +5,7 @@ that version.
 
 * A busy pod has a label, and a budget of the operator lets no pod with it be evicted (nodeset_sync_status.go:485-511,
   internal/builder/workerbuilder/worker_pdb.go:23-35, pkg/conditions/conditions.go:46-50). The operator looks every 30 s
-  (nodeset_sync.go:83), so a job that began since then is not protected.
+  (nodeset_sync.go:85), so a job that began since then is not protected.
 * It drains the node in Slurm while its Kubernetes node is cordoned, and ends that afterwards (syncCordon,
   nodeset_sync.go:486-590).
 * A rolling update takes a share of the pods, rounded up, in which pods that are missing or not ready count; a pod is

@@ -243,6 +243,8 @@ _KINDS: dict[str, Callable[[Manifest], Workload]] = {
     "RayService": RayService,
 }
 
+#: Autoscalers, and where each states the most replicas: KEDA makes the HorizontalPodAutoscaler of a ScaledObject.
+_MOST = {"HorizontalPodAutoscaler": "maxReplicas", "ScaledObject": "maxReplicaCount"}
 _QUEUED = (Gang, RayCluster, RayJob)
 
 
@@ -258,9 +260,9 @@ def cluster_of(pools: Sequence[NodePool], manifests: Sequence[Manifest], **given
     for pool in pools:
         cluster.add_pool(pool)
     most = {
-        one["spec"]["scaleTargetRef"]["name"]: one["spec"]["maxReplicas"]
+        one["spec"]["scaleTargetRef"]["name"]: one["spec"][_MOST[one["kind"]]]
         for one in manifests
-        if one["kind"] == "HorizontalPodAutoscaler"
+        if one["kind"] in _MOST
     }
     made: list[Workload] = []
     for one in manifests:

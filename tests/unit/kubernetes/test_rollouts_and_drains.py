@@ -29,6 +29,7 @@ from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
+from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace, QueueScaling
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
@@ -54,6 +55,8 @@ from kubernetes_pools import MIXED, Objects, pool_of, slices
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("eks-*.yaml"))
 RECORD = json.loads(Path(__file__).with_name("recorded_kubernetes.json").read_text("utf-8"))
 SIZES = (1, 2, 3, 10, 100)
+VLLM = ServerPod(image="vllm/vllm-openai:v0.21.0", command=["--tensor-parallel-size", "4"])
+BY_KEDA = QueueScaling(workspace=PrometheusWorkspace(workspace_id="ws-0123abcd", region="us-east-1"))
 SERVER = ServerPod(image="111122223333.dkr.ecr.us-east-1.amazonaws.com/server:1", command=["serve"])
 
 
@@ -169,6 +172,9 @@ def functions(size: int) -> dict[str, Case]:
         "torchrun": Case([trainers], [*queues([trainers]), *torchrun_job("llama", trainers, **job)], {}),
         "nccl": Case([trainers], [*queues([trainers]), *nccl_test(trainers, node_count=min(2, size))], {}),
         "pairs of GPUs": Case([chat], model_deployment("chat", chat, SERVER, devices_per_server=2), {"chat": default}),
+        "servers by KEDA": Case(
+            [chat], model_deployment("chat", chat, VLLM, devices_per_server=4, scaling=BY_KEDA), {"chat": default}
+        ),
         "one server": Case([chat], model_deployment("chat", chat, SERVER, servers=1), {"chat": default}),
         "mixed slices": Case(
             [mixed],
@@ -219,8 +225,9 @@ def promised(case: Case, at_once: int) -> dict[str, int]:
 
 
 def most_servers(objects: Objects, name: str) -> int:
-    (scaler,) = (one for one in objects if one["kind"] == "HorizontalPodAutoscaler" and one["metadata"]["name"] == name)
-    return int(scaler["spec"]["maxReplicas"])
+    most = {"HorizontalPodAutoscaler": "maxReplicas", "ScaledObject": "maxReplicaCount"}
+    (scaler,) = (one for one in objects if one["kind"] in most and one["metadata"]["name"] == name)
+    return int(scaler["spec"][most[scaler["kind"]]])
 
 
 def hold(cluster: Cluster, case: Case, operations: Sequence[Operation], at_once: int = 1) -> None:
