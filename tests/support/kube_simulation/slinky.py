@@ -30,7 +30,7 @@ from typing import Any
 
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease
-from kube_simulation.cluster import ZONE, Budget, Cluster, Manifest, OfManifest, Pod, amount_of, share
+from kube_simulation.cluster import ZONE, Budget, Cluster, Manifest, OfManifest, Pod, Workload, amount_of, share
 from kube_simulation.system import add_system_nodes, deployment
 from kube_simulation.workloads import Deployment
 
@@ -287,7 +287,7 @@ def slurm_on(
     accounting = values["accounting"]
     if accounting["enabled"]:
         cluster.workloads.append(_stateful("slurmdbd", accounting["slurmdbd"]["resources"], has_volume=False))
-    of_slurm = [*nodesets, slurm] if is_late else [slurm, *nodesets]
+    of_slurm: list[Workload] = [*nodesets, slurm] if is_late else [slurm, *nodesets]
     cluster.workloads += [operator, webhook, login, controller, restapi, *of_slurm]
     labels = {_PROTECTED: "true", _CLUSTER: "slurm"}
     spec = {"maxUnavailable": 0, "selector": {"matchLabels": labels}}

@@ -18,7 +18,7 @@ from cdk_gpu_clusters.kubernetes.software import ChartRelease, SlurmCluster, Slu
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases, volumes
 from kube_simulation.cluster import Cluster, DeadlockError, Node
 from kube_simulation.files import largest
-from kube_simulation.operations import DONE, Maintenance, ManagedUpdate, Rollout, perform, settle
+from kube_simulation.operations import DONE, Maintenance, ManagedUpdate, Operation, Rollout, perform, settle
 from kube_simulation.slinky import Job, NodeSet, Slurm, slurm_on
 from kube_simulation.system import SYSTEM, ZONES
 
@@ -120,7 +120,7 @@ def test_a_rollout_during_drains_and_updates_ends(seed: int) -> None:
     pools, charts = trainers(8)
     cluster = running((pools, charts), short_jobs(pools), seed=seed)
     (trainer,) = nodesets(cluster)
-    operations = [
+    operations: list[Operation] = [
         Rollout(trainer),
         Maintenance(cluster.of_pool("trainers")[:1]),
         ManagedUpdate(SYSTEM, zones=len(ZONES)),
