@@ -213,7 +213,8 @@ def gpu_ray_job(
         namespace: Namespace.
         queue: LocalQueue of Kueue; None for none. Autoscaling takes None.
         max_restarts: How often a failed program starts again, each time in a new cluster. It continues from its own
-            checkpoints.
+            checkpoints. If the head is lost, KubeRay starts the program again on the next head, and does not count
+            that; with `redis` it is a failure.
         keep_seconds: How long the cluster stays after the program's end, to look at it. It holds its nodes meanwhile.
 
     Raises:

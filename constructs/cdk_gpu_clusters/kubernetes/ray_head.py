@@ -6,10 +6,11 @@ cluster (Ray documentation, "Configuring the head node").
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cdk_gpu_clusters.catalogue.kubernetes import SystemPods
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.kubernetes.gpu_pod import allocatable, placement
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
@@ -38,8 +39,9 @@ class RayHead:
 
     Attributes:
         cpus: CPUs that it asks for. It may use more.
-        memory_gib: Memory in GiB that it asks for, and that ends it if it takes more. The default fits on the default
-            system nodes; clusters of hundreds of nodes need more. Both are this library's choice.
+        memory_gib: Memory in GiB that it asks for, and that ends it if it takes more. Clusters of hundreds of nodes
+            need more. Both are this library's choice. Two system nodes of m7i.xlarge have room for the defaults while
+            one of them is away; two of m7i.large do not.
         pool: Group of nodes without accelerators on which it runs; nodes outside all groups, such as the system nodes
             of the cluster, if left out.
     """
@@ -63,6 +65,33 @@ class RayHead:
         outside = [{"key": FLEET_LABEL, "operator": "DoesNotExist"}]
         terms = {"nodeSelectorTerms": [{"matchExpressions": outside}]}
         return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+def ray_system_pods(heads: Sequence[RayHead]) -> list[SystemPods]:
+    """What Ray runs on nodes outside all groups: KubeRay's operator, and the heads without a group.
+
+    Args:
+        heads: Heads that may run at once.
+
+    Example:
+        >>> [one.cpu_millicores for one in ray_system_pods([RayHead()])]
+        [100, 1000]
+    """
+    # Kubernetes takes the limits of a container for its requests, where it states none.
+    chart = "ray-project/kuberay @ 59d663a (v1.7.0), helm-chart/kuberay-operator/values.yaml: limits"
+    operator = SystemPods(name="kuberay-operator", cpu_millicores=100, memory_mib=512, replicas=1, source=chart)
+    own = [
+        SystemPods(
+            name="head of Ray",
+            cpu_millicores=one.cpus * 1000,
+            memory_mib=one.memory_gib * 1024,
+            replicas=1,
+            source="RayHead",
+        )
+        for one in heads
+        if one.pool is None
+    ]
+    return [operator, *own]
 
 
 @check

@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from math import ceil
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue.kubernetes import all_system_pods, kubernetes_versions
+from cdk_gpu_clusters.catalogue.kubernetes import SystemPods, all_system_pods, kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.kubernetes_labels import TAINTS
 from cdk_gpu_clusters.rules.mig import NEURON_RESOURCE, WHOLE_GPU_RESOURCE
@@ -290,8 +291,16 @@ def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> Iterator[Fin
 
 
 @check
-def check_system_nodes(instance_type: InstanceType, node_count: int) -> Iterator[Finding]:
-    """Find system nodes that are too few, or too precious."""
+def check_system_nodes(
+    instance_type: InstanceType, node_count: int, heads: Sequence[SystemPods] = ()
+) -> Iterator[Finding]:
+    """Find system nodes that are too few, too small, or too precious.
+
+    Args:
+        instance_type: Type of the system nodes.
+        node_count: How many there are.
+        heads: Pods of Ray that run there.
+    """
     if node_count < SYSTEM_NODE_COUNT:
         yield SYSTEM_NODES.finding(
             cause="the cluster has no DNS while its only system node is replaced",
@@ -309,7 +318,7 @@ def check_system_nodes(instance_type: InstanceType, node_count: int) -> Iterator
             path="system_instance_type",
         )
     elif node_count >= SYSTEM_NODE_COUNT:
-        yield from check_system_room(instance_type, node_count)
+        yield from check_system_room(instance_type, node_count, heads)
 
 
 def _block(cidr: str) -> IPv4Network | None:
@@ -459,18 +468,80 @@ _KERNEL_PART = 0.06
 
 
 @check
-def check_system_room(instance_type: InstanceType, node_count: int) -> Iterator[Finding]:
+def check_system_room(
+    instance_type: InstanceType, node_count: int, heads: Sequence[SystemPods] = ()
+) -> Iterator[Finding]:
     """Find system nodes that do not hold the cluster's own pods while one of them is away and a controller updates.
 
     Args:
         instance_type: Type of the system nodes.
         node_count: How many there are.
+        heads: Pods of Ray that run there: each needs a place beside the other pods, which are spread over the nodes.
     """
-    every = all_system_pods()
-    on_each = [one for one in every if one.replicas is None]
-    others = [(one, one.replicas) for one in every if one.replicas is not None]
+    others = [(one, one.replicas) for one in all_system_pods() if one.replicas is not None]
+    room = system_room(instance_type)
+    # One more of the largest: a Deployment starts the new pod before the old one goes.
+    asked = {
+        "millicores of CPU": sum(one.cpu_millicores * count for one, count in others)
+        + max(one.cpu_millicores for one, _ in others),
+        "MiB of memory": sum(one.memory_mib * count for one, count in others)
+        + max(one.memory_mib for one, _ in others),
+        "pods": sum(count for _, count in others) + 1,
+    }
+    rest = node_count - 1
+    short = {name: (needed, has) for name, needed in asked.items() if needed > (has := room[name] * rest)}
+    if short:
+        cause = "the pods of the add-ons and of Kueue, JobSet and LeaderWorkerSet"
+        allowed = f"{SYSTEM_NODE_COUNT} x {SYSTEM_INSTANCE_TYPE} or more"
+        yield _no_room(cause, instance_type, node_count, short, allowed)
+        return
+    for_heads = {
+        "millicores of CPU": [one.cpu_millicores for one in heads],
+        "MiB of memory": [one.memory_mib for one in heads],
+    }
+    left = {name: room[name] - ceil(asked[name] / rest) for name in for_heads}
+    found = {name: _short(each, left[name], rest) for name, each in for_heads.items()}
+    short = {name: each for name, each in found.items() if each is not None}
+    if short:
+        cause = "KubeRay and the heads of Ray beside the cluster's own pods: a head would wait, and its program with it"
+        yield _no_room(cause, instance_type, node_count, short, "room for each head on one of the other nodes")
+
+
+def _short(needed: Sequence[int], left: int, nodes: int) -> tuple[int, int] | None:
+    """What pods need and nodes have, if not every pod finds a place on one of them."""
+    if max(needed, default=0) > left:
+        return max(needed), left
+    return (sum(needed), left * nodes) if sum(needed) > left * nodes else None
+
+
+def _no_room(
+    what: str, instance_type: InstanceType, node_count: int, short: Mapping[str, tuple[int, int]], allowed: str
+) -> Finding:
+    told = ", ".join(f"{needed} {name} of {max(0, has)}" for name, (needed, has) in short.items())
+    return SYSTEM_ROOM.finding(
+        cause=f"while one system node is replaced, the others do not hold {what}",
+        got=f"{node_count} x {instance_type.name}: {told}",
+        allowed=allowed,
+        fix="choose a larger system_instance_type, or a higher system_node_count",
+        path="system_instance_type",
+        severity=Severity.WARNING,
+    )
+
+
+def system_room(instance_type: InstanceType) -> dict[str, int]:
+    """What a system node leaves to pods beside those that run on each node.
+
+    Args:
+        instance_type: Type of the system nodes.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue import instance_type
+        >>> system_room(instance_type("m7i.large"))["millicores of CPU"]
+        1690
+    """
+    on_each = [one for one in all_system_pods() if one.replicas is None]
     most_pods = system_max_pods(instance_type)
-    room = {
+    return {
         "millicores of CPU": instance_type.vcpus * 1000
         - _KUBELET_MILLICORES
         - sum(one.cpu_millicores for one in on_each),
@@ -480,26 +551,6 @@ def check_system_room(instance_type: InstanceType, node_count: int) -> Iterator[
         - sum(one.memory_mib for one in on_each),
         "pods": most_pods - len(on_each),
     }
-    # One more of the largest: a Deployment starts the new pod before the old one goes.
-    asked = {
-        "millicores of CPU": sum(one.cpu_millicores * count for one, count in others)
-        + max(one.cpu_millicores for one, _ in others),
-        "MiB of memory": sum(one.memory_mib * count for one, count in others)
-        + max(one.memory_mib for one, _ in others),
-        "pods": sum(count for _, count in others) + 1,
-    }
-    short = {name: (needed, has) for name, needed in asked.items() if needed > (has := room[name] * (node_count - 1))}
-    if short:
-        told = ", ".join(f"{needed} {name} of {max(0, has)}" for name, (needed, has) in short.items())
-        yield SYSTEM_ROOM.finding(
-            cause="while one system node is replaced, the others do not hold the pods of the add-ons and of Kueue, "
-            "JobSet and LeaderWorkerSet",
-            got=f"{node_count} x {instance_type.name}: {told}",
-            allowed=f"{SYSTEM_NODE_COUNT} x {SYSTEM_INSTANCE_TYPE} or more",
-            fix="choose a larger system_instance_type, or a higher system_node_count",
-            path="system_instance_type",
-            severity=Severity.WARNING,
-        )
 
 
 def system_max_pods(instance_type: InstanceType) -> int:

@@ -12,6 +12,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.karpenter import check_karpenter
 from cdk_gpu_clusters.kubernetes.compute_domain import ULTRASERVERS, check_domains_version, connects_nodes
+from cdk_gpu_clusters.kubernetes.ray_head import RayHead, ray_system_pods
 from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.kubernetes.software.cluster import check_efa_driver
 from cdk_gpu_clusters.rules.eks_cluster import (
@@ -47,7 +48,7 @@ from ._rules import (
     EKS_WEIGHTS,
     NODE_SCALING,
 )
-from .eks import EksSpec, GatewaySpec, SystemNodesSpec
+from .eks import EksSpec, GatewaySpec
 from .fleet import FleetSpec, ImageByOs
 from .inference import InferenceFleetSpec
 from .model import ORCHESTRATORS, ClusterSpec
@@ -82,7 +83,7 @@ def check_eks(parts: SpecParts) -> list[Fault]:
     faults += [*_check_autoscaler(spec, parts), *_check_domains(spec, parts)]
     if spec.existing is not None:
         return faults + _check_existing(spec)
-    return faults + _check_control_plane(parts) + _check_new(spec)
+    return faults + _check_control_plane(parts) + _check_new(spec, parts)
 
 
 _NOT_ON_EKS = EKS_SECTION.finding(
@@ -279,16 +280,16 @@ def _check_control_plane(parts: SpecParts) -> list[Fault]:
     return faults_at(("network",), [finding])
 
 
-def _check_new(spec: EksSpec) -> list[Fault]:
-    """Find what the construct would refuse, with its place in the file."""
-    nodes, version = spec.system_nodes, spec.kubernetes_version
+def _check_new(spec: EksSpec, parts: SpecParts) -> list[Fault]:
+    """Find what the construct would refuse, with its place in the file, and system nodes without room for Ray."""
+    version = spec.kubernetes_version
     in_words = f'write kubernetes_version: "{DEFAULT_KUBERNETES_VERSION}"'
     versions = [] if version is None else [replace(one, fix=in_words) for one in check_version(version)]
     versions += [] if version is None else check_support(version, clock().date())
     return [
         *faults_at(("eks", "kubernetes_version"), versions),
         *faults_at(("eks", "public_access_cidrs"), check_public_cidrs(spec.public_access_cidrs)),
-        *faults_at(("eks", "system_nodes", "instance_type"), _about_system_nodes(nodes)),
+        *faults_at(("eks", "system_nodes", "instance_type"), _about_system_nodes(spec, parts)),
     ]
 
 
@@ -300,14 +301,30 @@ def check_new_version(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]
     return faults_at(("eks", "kubernetes_version"), check_version_change(before, after))
 
 
-def _about_system_nodes(nodes: SystemNodesSpec) -> list[Finding]:
+def _about_system_nodes(spec: EksSpec, parts: SpecParts) -> list[Finding]:
+    nodes = spec.system_nodes
+    heads = [RayHead()] * (_ray_fleets(spec, parts) if spec.software.ray else 0)
+    pods = ray_system_pods(heads) if heads else []
     try:
-        found = check_system_nodes(instance_type(nodes.instance_type), nodes.nodes)
+        found = check_system_nodes(instance_type(nodes.instance_type), nodes.nodes, pods)
     except ConfigError as unknown:
         return list(unknown.findings)
-    return [
-        replace(one, fix="write a type such as m7i.large, or more nodes; fleets hold the GPU nodes") for one in found
+    type_name = "m7i.xlarge" if pods else "m7i.large"
+    fix = f"write a type such as {type_name}, or more nodes; fleets hold the GPU nodes"
+    return [replace(one, fix=fix) for one in found]
+
+
+def _ray_fleets(spec: EksSpec, parts: SpecParts) -> int:
+    """Fleets with a RayJob, each of which has a head on the system nodes."""
+    training = {one.name: one.spec for one in parts.fleets if isinstance(one.spec, FleetSpec)}
+    of_slurm = () if spec.software.slurm is None else spec.software.slurm.fleet_names(training)
+    records = [
+        instance_types().get(fleet.instance_type)
+        for name, fleet in training.items()
+        if name not in of_slurm and fleet.mig is None
     ]
+    accelerators = [one.accelerator for one in records if one is not None and one.accelerator is not None]
+    return sum(one.kind is AcceleratorKind.GPU for one in accelerators)
 
 
 def check_devices(view: PlannedFleet) -> list[Fault]:

@@ -4,6 +4,8 @@ It models what decides whether a drain ends, each rule as its source states it:
 
 * Scheduler: a pod runs on a node that has its labels, tolerates its taints and has room for its requests (Kubernetes
   documentation, "Assigning Pods to Nodes", "Taints and Tolerations"). Pods are spread over nodes or packed on few.
+* Zones: a group keeps as many nodes in each of its zones (Amazon EC2 Auto Scaling user guide, "Availability Zone
+  distribution").
 * Eviction API (Kubernetes documentation, "API-initiated Eviction" and "Specifying a Disruption Budget for your
   Application"; kubernetes v1.20.2, pkg/registry/core/pod/storage/eviction.go and pkg/controller/disruption): percentages
   are of the replicas of the controllers, rounded up. A pod that ends is not healthy. Two budgets for a pod refuse.
@@ -26,6 +28,7 @@ from kubernetes_pools import containers, number
 Manifest = Mapping[str, Any]
 #: Thousandths of a CPU, MiB, devices: whole numbers, by the name of the resource.
 Amounts = Mapping[str, int]
+ZONE = "topology.kubernetes.io/zone"
 
 
 class DeadlockError(AssertionError):
@@ -40,11 +43,14 @@ class Minutes:
         boot: From the launch of a node until it is ready.
         start: From the placement of a pod until it is ready.
         end: From the eviction of a pod until it is gone.
+        ray_silence: Until KubeRay gives up a RayJob whose head does not answer; 5 is KubeRay's own time
+            (ray-project/kuberay v1.7.0, ray-operator/controllers/ray/utils/constant.go:290).
     """
 
     boot: int = 5
     start: int = 3
     end: int = 1
+    ray_silence: int = 5
 
 
 @dataclass(eq=False, slots=True)
@@ -95,6 +101,33 @@ class Workload(Protocol):
 
     def unavailable(self, cluster: Cluster) -> int:
         """Servers, or jobs, that do not work."""
+
+
+@dataclass(eq=False)
+class OfManifest:
+    """A workload that an object describes."""
+
+    manifest: Manifest
+    pods: list[Pod] = field(default_factory=list)
+    #: Versions whose pods never become ready.
+    broken: set[int] = field(default_factory=set)
+    revision: int = 1
+
+    def __post_init__(self) -> None:
+        self.name = f"{self.manifest['kind']}/{self.manifest['metadata']['name']}"
+        self.spec = self.manifest["spec"]
+
+    def _pod(self, template: Manifest, **given: Any) -> Pod:
+        made = Pod(
+            owner=self,  # type: ignore[arg-type]
+            labels=template.get("metadata", {}).get("labels", {}),
+            requests=requests_of(template["spec"]),
+            spec=template["spec"],
+            revision=given.pop("revision", self.revision),
+            **given,
+        )
+        self.pods.append(made)
+        return made
 
 
 @dataclass(slots=True)
@@ -161,27 +194,30 @@ class Cluster:
         #: Most servers of each workload that did not work at the same time, since `watch`.
         self.worst: dict[str, int] = {}
         self._pools: dict[str, NodePool] = {}
+        self._zones: dict[str, Sequence[str]] = {}
+        self._room: dict[str, Amounts] = {}
         #: Budget -> the minute, and then healthy and desired pods.
         self._counted: dict[int, tuple[int, int, int]] = {}
 
     # Nodes
 
-    def add_pool(self, pool: NodePool, *, count: int | None = None) -> None:
-        """A group with all of its nodes, which are ready."""
-        self._pools[pool.name] = pool
-        for _ in range(pool.node_count if count is None else count):
+    def add_pool(self, pool: NodePool, *, room: Amounts | None = None, zones: Sequence[str] = ("a",)) -> None:
+        """A group with all of its nodes, which are ready; `room` is what each leaves to pods."""
+        self._pools[pool.name], self._zones[pool.name] = pool, zones
+        self._room[pool.name] = node_quota(pool) if room is None else room
+        for _ in range(pool.node_count):
             self.launch(pool.name, version=1).ready_at = self.now
 
     def launch(self, pool: str, *, version: int) -> Node:
         """A new node, which becomes ready."""
         self._launched += 1
-        group = self._pools[pool]
+        group, taken = self._pools[pool], [one.labels[ZONE] for one in self.of_pool(pool)]
         node = Node(
             name=f"{pool}-{self._launched}",
             pool=pool,
-            labels=group.labels,
+            labels={**group.labels, ZONE: min(self._zones[pool], key=taken.count)},
             taints=group.taints,
-            room={**node_quota(group)},
+            room={**self._room[pool]},
             version=version,
             ready_at=self.now + self.minutes.boot,
         )
@@ -305,6 +341,7 @@ class Cluster:
             and pod.host in {None, node.name}
             and all(node.room.get(name, 0) >= amount for name, amount in pod.requests.items())
             and all(node.labels.get(key) == value for key, value in pod.spec.get("nodeSelector", {}).items())
+            and has_affinity(pod.spec, node.labels)
             and all(_tolerates(pod.spec.get("tolerations", ()), taint) for taint in node.taints)
         )
 
@@ -321,6 +358,16 @@ class Cluster:
         return all(
             one.unavailable(self) == 0 and all(pod.gone_at is None for pod in one.pods) for one in self.workloads
         )
+
+
+def has_affinity(spec: Manifest, labels: Mapping[str, str]) -> bool:
+    """Whether one of the terms that a pod requires fits a node. Only keys that must not be there are known."""
+    wanted = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    if wanted is None:
+        return True
+    terms = [term["matchExpressions"] for term in wanted["nodeSelectorTerms"]]
+    assert {one["operator"] for term in terms for one in term} == {"DoesNotExist"}
+    return any(all(one["key"] not in labels for one in term) for term in terms)
 
 
 def _tolerates(tolerations: Iterable[Manifest], taint: Any) -> bool:

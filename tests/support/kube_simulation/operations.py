@@ -2,7 +2,9 @@
 
 * A managed node group is updated as the Amazon EKS user guide states it, "Understand each phase of node updates"
   (awsdocs/amazon-eks-user-guide @ 0bfeeaf). The page does not say whether EKS waits for the node that takes the place
-  of an old one before it drains the next, so both are simulated (`waits_for_nodes`).
+  of an old one before it drains the next, so both are simulated (`waits_for_nodes`). It states a cordon after the
+  eviction, and one of all old nodes in the scale up phase. Without one before the eviction the pods of a full group would
+  return to their node, so it is taken for granted where there is no scale up phase, too.
 * Karpenter replaces a drifted node: it launches the new one first, within the limit of the pool, then drains the old
   one by the eviction API, without a deadline (Karpenter documentation, "Disruption": control flow, budgets, static
   capacity).
@@ -16,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kube_simulation.cluster import Cluster, DeadlockError, Manifest, Node
-from kube_simulation.workloads import Deployment, Gang, LeaderWorkerSet
+from kube_simulation.cluster import ZONE, Cluster, DeadlockError, Manifest, Node, Workload
+from kube_simulation.workloads import Gang
 
 #: From the drain of a node until EKS ends the update with PodEvictionFailure.
 EKS_PATIENCE_MINUTES = 15
@@ -178,7 +180,10 @@ class ManagedUpdate:
         elif len(nodes) <= self._size:
             self.result = DONE
         else:
-            self._draining = {cluster.random.choice(nodes).name: cluster.now}
+            in_zone = [node.labels[ZONE] for node in nodes]
+            fullest = max(in_zone, key=in_zone.count)
+            chosen = cluster.random.choice([node for node in nodes if node.labels[ZONE] == fullest])
+            self._draining = {chosen.name: cluster.now}
 
 
 @dataclass(slots=True)
@@ -229,11 +234,22 @@ class KarpenterDrift:
                 del self._pairs[old]
 
 
+class Rolling(Workload, Protocol):
+    """A workload with versions."""
+
+    @property
+    def has_rolled(self) -> bool:
+        """Whether all of its pods are of its version."""
+
+    def roll(self) -> None:
+        """Give it a new version."""
+
+
 @dataclass(slots=True)
 class Rollout:
     """A new version of a workload is applied; its pods never become ready if it is broken, until it is taken back."""
 
-    workload: Deployment | LeaderWorkerSet
+    workload: Rolling
     result: str | None = None
     _started: bool = False
 

@@ -1,4 +1,4 @@
-"""What makes pods: Deployments, LeaderWorkerSets, JobSets and Jobs, and the queue of Kueue in front of jobs.
+"""What makes pods: Deployments, LeaderWorkerSets, JobSets and Jobs; `ray` and `slinky` have those of other operators.
 
 Each follows its source:
 
@@ -9,48 +9,21 @@ Each follows its source:
 * JobSet: kubernetes-sigs/jobset v0.12.0, api/jobset/v1alpha2 (BlockingRecreate, failure policies). Job: Kubernetes
   documentation, "Handling retriable and non-retriable pod failures with Pod failure policy": a pod that was evicted has
   the condition DisruptionTarget.
-* Kueue: kubernetes-sigs/kueue v0.19.2, docs, "Cluster Queue" (all pods of a job are admitted together, within the
-  quota) and "Topology Aware Scheduling" (each pod has a node; another one takes the place of one that is lost; a job
-  that lost several is evicted and waits again).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Any
 
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from kube_simulation.cluster import Budget, Cluster, Manifest, Node, Pod, Workload, amount_of, requests_of, share
+from kube_simulation.cluster import Budget, Cluster, Manifest, OfManifest, Pod, Workload, requests_of, share
+from kube_simulation.queue import PodSet, Queue, Queued
+from kube_simulation.ray import RayCluster, RayJob, RayService
 
 
-@dataclass(eq=False)
-class _OfManifest:
-    manifest: Manifest
-    pods: list[Pod] = field(default_factory=list)
-    #: Versions whose pods never become ready.
-    broken: set[int] = field(default_factory=set)
-    revision: int = 1
-
-    def __post_init__(self) -> None:
-        self.name = f"{self.manifest['kind']}/{self.manifest['metadata']['name']}"
-        self.spec = self.manifest["spec"]
-
-    def _pod(self, template: Manifest, **given: Any) -> Pod:
-        made = Pod(
-            owner=self,  # type: ignore[arg-type]
-            labels=template.get("metadata", {}).get("labels", {}),
-            requests=requests_of(template["spec"]),
-            spec=template["spec"],
-            revision=given.pop("revision", self.revision),
-            **given,
-        )
-        self.pods.append(made)
-        return made
-
-
-class Deployment(_OfManifest):
+class Deployment(OfManifest):
     """Pods of one kind, whose new versions replace old ones bit by bit."""
 
     def __post_init__(self) -> None:
@@ -132,7 +105,7 @@ class Deployment(_OfManifest):
             )
 
 
-class LeaderWorkerSet(_OfManifest):
+class LeaderWorkerSet(OfManifest):
     """Groups of pods, each of which is one server; a group restarts when one of its pods does."""
 
     def __post_init__(self) -> None:
@@ -199,7 +172,7 @@ class LeaderWorkerSet(_OfManifest):
             self._pod(labelled, member=group * self.size + index, revision=self._of_group[group])
 
 
-class Gang(_OfManifest):
+class Gang(OfManifest):
     """The pods of a JobSet or a Job.
 
     All pods of a JobSet end when one fails, and start again together. A Job replaces the pod that failed.
@@ -211,13 +184,11 @@ class Gang(_OfManifest):
         self.job = self.spec["replicatedJobs"][0]["template"]["spec"] if self.is_set else self.spec
         self.template = self.job["template"]
         self.replicas = self.job["parallelism"]
-        self.requests = requests_of(self.template["spec"])
+        self.sets = [PodSet(self.template, self.replicas)]
         self.queue = self.manifest["metadata"].get("labels", {}).get("kueue.x-k8s.io/queue-name")
-        self.is_pinned = any("topology" in one for one in self.template["metadata"].get("annotations", {}))
         self.is_admitted, self.has_failed = self.queue is None, False
         #: Failures that count, by the pod's index; those of a JobSet are all under 0.
         self.failures: dict[int, int] = {}
-        self.hosts: list[str | None] = [None] * self.replicas
 
     def unavailable(self, cluster: Cluster) -> int:
         """1 while not all of its pods run."""
@@ -234,7 +205,7 @@ class Gang(_OfManifest):
             return
         present = {one.member for one in self.pods}
         for member in sorted(set(range(self.replicas)) - present):
-            self._pod(self.template, member=member, host=self.hosts[member])
+            self._pod(self.template, member=member, host=self.sets[0].hosts[member])
 
     def count_disruption(self, pod: Pod) -> None:
         """A pod was evicted: the policies say whether that counts as a failure of the program."""
@@ -262,112 +233,19 @@ def _is_disruption(rule: Manifest) -> bool:
     return any(one["type"] == "DisruptionTarget" for one in rule.get("onPodConditions", ()))
 
 
-def _quotas(queues: Sequence[Manifest]) -> dict[str, dict[str, int]]:
-    """What the first queue can have of each flavor while the others of its cohort are idle.
-
-    Kueue, "Cohort": a queue without a borrowingLimit takes all that others of its cohort leave, up to their lendingLimit.
-    """
-    found: dict[str, dict[str, int]] = {}
-    for index, queue in enumerate(queues):
-        for flavor in (one for group in queue["spec"]["resourceGroups"] for one in group["flavors"]):
-            each = found.setdefault(flavor["name"], {})
-            for one in flavor["resources"]:
-                assert index or "borrowingLimit" not in one
-                given = str(one.get("lendingLimit", one["nominalQuota"]) if index else one["nominalQuota"])
-                each[one["name"]] = each.get(one["name"], 0) + amount_of(one["name"], given)
-    return found
-
-
-class Queue:
-    """A ClusterQueue of Kueue with its flavors, as a workload without pods: it admits jobs."""
-
-    def __init__(self, manifests: Sequence[Manifest], jobs: Sequence[Gang]) -> None:
-        self.name, self.replicas, self.pods, self.broken = "ClusterQueue", 0, list[Pod](), set[int]()
-        self.jobs = list(jobs)
-        self.quotas = _quotas([one for one in manifests if one["kind"] == "ClusterQueue"])
-        self.flavors = {one["metadata"]["name"]: one["spec"] for one in manifests if one["kind"] == "ResourceFlavor"}
-
-    def unavailable(self, cluster: Cluster) -> int:
-        """Nothing of its own."""
-        del cluster
-        return 0
-
-    def step(self, cluster: Cluster) -> None:
-        """Give jobs other nodes for lost ones, and admit those that fit."""
-        for job in self.jobs:
-            if job.is_admitted and job.is_pinned:
-                self._replace(cluster, job)
-        for job in self.jobs:
-            if not job.is_admitted and not job.pods and not job.has_failed:
-                self._admit(cluster, job)
-
-    def _flavor(self, job: Gang) -> str:
-        wanted = job.template["spec"]["nodeSelector"]
-        (name,) = (name for name, spec in self.flavors.items() if wanted.items() <= spec.get("nodeLabels", {}).items())
-        return str(name)
-
-    def _admit(self, cluster: Cluster, job: Gang) -> None:
-        flavor = self._flavor(job)
-        used = [one for one in self.jobs if one.is_admitted and not one.has_failed and self._flavor(one) == flavor]
-        for name, quota in self.quotas[flavor].items():
-            if sum(one.requests.get(name, 0) * one.replicas for one in [*used, job]) > quota:
-                return
-        if job.is_pinned:
-            hosts = self._hosts(cluster, job, job.replicas)
-            if len(hosts) < job.replicas:
-                return
-            job.hosts = [*hosts]
-        job.is_admitted = True
-        cluster.changes += 1
-
-    def _hosts(self, cluster: Cluster, job: Gang, count: int) -> list[str]:
-        """Nodes that have room beside the pods that are admitted to them and do not run yet."""
-        found: list[str] = []
-        probe = Pod(owner=job, labels={}, requests=job.requests, spec=job.template["spec"])
-        for node in cluster.nodes.values():
-            if not cluster.fits(node, probe):
-                continue
-            places = min(self._left(node, name) // amount for name, amount in job.requests.items())
-            found += [node.name] * max(0, places)
-        return found[:count]
-
-    def _left(self, node: Node, resource: str) -> int:
-        running = [(pod.owner.name, pod.member) for pod in node.pods]
-        coming = sum(
-            job.requests.get(resource, 0)
-            for job in self.jobs
-            if job.is_admitted
-            for member, host in enumerate(job.hosts)
-            if host == node.name and (job.name, member) not in running
-        )
-        return node.room.get(resource, 0) - coming
-
-    def _replace(self, cluster: Cluster, job: Gang) -> None:
-        lost = {one for one in job.hosts if one not in cluster.nodes}
-        if not lost:
-            return
-        if len(lost) > 1:
-            job.is_admitted, job.hosts = False, [None] * job.replicas
-            for pod in job.pods:
-                cluster.end(pod)
-            cluster.changes += 1
-            return
-        members = [member for member, host in enumerate(job.hosts) if host in lost]
-        hosts = self._hosts(cluster, job, len(members))
-        if len(hosts) == len(members):
-            for member, host in zip(members, hosts, strict=True):
-                job.hosts[member] = host
-            for pod in job.pods:
-                pod.host = job.hosts[pod.member]
-            cluster.changes += 1
-
-
 _KINDS: dict[str, Callable[[Manifest], Workload]] = {
     "Deployment": Deployment,
     "LeaderWorkerSet": LeaderWorkerSet,
     "JobSet": Gang,
     "Job": Gang,
+    "RayCluster": RayCluster,
+    "RayJob": RayJob,
+    "RayService": RayService,
 }
+
+#: Autoscalers, and where each states the most replicas: KEDA makes the HorizontalPodAutoscaler of a ScaledObject.
+_MOST = {"HorizontalPodAutoscaler": "maxReplicas", "ScaledObject": "maxReplicaCount"}
+_QUEUED = (Gang, RayCluster, RayJob)
 
 
 def cluster_of(pools: Sequence[NodePool], manifests: Sequence[Manifest], **given: Any) -> Cluster:
@@ -382,9 +260,9 @@ def cluster_of(pools: Sequence[NodePool], manifests: Sequence[Manifest], **given
     for pool in pools:
         cluster.add_pool(pool)
     most = {
-        one["spec"]["scaleTargetRef"]["name"]: one["spec"]["maxReplicas"]
+        one["spec"]["scaleTargetRef"]["name"]: one["spec"][_MOST[one["kind"]]]
         for one in manifests
-        if one["kind"] == "HorizontalPodAutoscaler"
+        if one["kind"] in _MOST
     }
     made: list[Workload] = []
     for one in manifests:
@@ -394,7 +272,7 @@ def cluster_of(pools: Sequence[NodePool], manifests: Sequence[Manifest], **given
             made.append(_KINDS[one["kind"]](sized))
         elif one["kind"] == "PodDisruptionBudget":
             cluster.budgets.append(Budget(one))
-    queued = [one for one in made if isinstance(one, Gang) and one.queue is not None]
+    queued: list[Queued] = [one for one in made if isinstance(one, _QUEUED) and one.queue is not None]
     if queued:
         made.insert(0, Queue(manifests, queued))
     cluster.workloads = made

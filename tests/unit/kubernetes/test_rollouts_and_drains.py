@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,16 +29,16 @@ from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
+from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace, QueueScaling
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.node_group import UpdateStrategy
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied, jobs
-from cdk_gpu_clusters_stacks.spec.load import read_cluster
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 from kube_simulation.cluster import Cluster, DeadlockError, Minutes
+from kube_simulation.files import largest
 from kube_simulation.operations import (
     DONE,
     KarpenterDrift,
@@ -56,6 +55,8 @@ from kubernetes_pools import MIXED, Objects, pool_of, slices
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("eks-*.yaml"))
 RECORD = json.loads(Path(__file__).with_name("recorded_kubernetes.json").read_text("utf-8"))
 SIZES = (1, 2, 3, 10, 100)
+VLLM = ServerPod(image="vllm/vllm-openai:v0.21.0", command=["--tensor-parallel-size", "4"])
+BY_KEDA = QueueScaling(workspace=PrometheusWorkspace(workspace_id="ws-0123abcd", region="us-east-1"))
 SERVER = ServerPod(image="111122223333.dkr.ecr.us-east-1.amazonaws.com/server:1", command=["serve"])
 
 
@@ -144,22 +145,10 @@ class Case:
     update: dict[str, UpdateStrategy]
 
 
-def sized(file: Path, size: int) -> ClusterSpec | None:
-    """A cluster file with so many nodes in each of its groups; None where it may not have so many."""
-    text = yaml.safe_load(file.read_text("utf-8"))
-    for section in ("training", "inference"):
-        for fleet in text.get(section, {}).get("fleets", {}).values():
-            fleet.update({"nodes": size} if "nodes" in fleet else {"min_nodes": size, "max_nodes": size})
-    return read_cluster(file, content=yaml.safe_dump(text).encode()).spec
-
-
 @cache
 def example(file: Path, size: int) -> dict[str, Case]:
-    """What a cluster file writes for groups of so many nodes: its services together, and each of its jobs.
-
-    A Capacity Block has 64 instances at most, and the addresses of a network are for fewer than 100 model servers.
-    """
-    spec = next(found for most in (size, 96, 64) if (found := sized(file, most)) is not None)
+    """What a cluster file writes for groups of so many nodes: its services together, and each of its jobs."""
+    spec = largest(file, size)
     pools = node_pools(spec, volumes(spec))
     update = {one.node_group.pool.name: one.node_group.update_strategy for one in planned_fleets(spec)}
     base = applied(spec, pools)
@@ -183,6 +172,9 @@ def functions(size: int) -> dict[str, Case]:
         "torchrun": Case([trainers], [*queues([trainers]), *torchrun_job("llama", trainers, **job)], {}),
         "nccl": Case([trainers], [*queues([trainers]), *nccl_test(trainers, node_count=min(2, size))], {}),
         "pairs of GPUs": Case([chat], model_deployment("chat", chat, SERVER, devices_per_server=2), {"chat": default}),
+        "servers by KEDA": Case(
+            [chat], model_deployment("chat", chat, VLLM, devices_per_server=4, scaling=BY_KEDA), {"chat": default}
+        ),
         "one server": Case([chat], model_deployment("chat", chat, SERVER, servers=1), {"chat": default}),
         "mixed slices": Case(
             [mixed],
@@ -233,8 +225,9 @@ def promised(case: Case, at_once: int) -> dict[str, int]:
 
 
 def most_servers(objects: Objects, name: str) -> int:
-    (scaler,) = (one for one in objects if one["kind"] == "HorizontalPodAutoscaler" and one["metadata"]["name"] == name)
-    return int(scaler["spec"]["maxReplicas"])
+    most = {"HorizontalPodAutoscaler": "maxReplicas", "ScaledObject": "maxReplicaCount"}
+    (scaler,) = (one for one in objects if one["kind"] in most and one["metadata"]["name"] == name)
+    return int(scaler["spec"][most[scaler["kind"]]])
 
 
 def hold(cluster: Cluster, case: Case, operations: Sequence[Operation], at_once: int = 1) -> None:

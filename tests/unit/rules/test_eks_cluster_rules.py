@@ -21,6 +21,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import (
     kubernetes_versions,
 )
 from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters.kubernetes.ray_head import RayHead, ray_system_pods
 from cdk_gpu_clusters.rules.eks_cluster import (
     AFTER_NODES,
     BEFORE_NODES,
@@ -37,6 +38,7 @@ from cdk_gpu_clusters.rules.eks_cluster import (
     check_control_plane_subnets,
     check_public_cidrs,
     check_service_cidr,
+    check_system_nodes,
     check_version,
     kubectl_versions,
     layer_package,
@@ -170,6 +172,26 @@ def test_system_nodes_hold_every_pod_while_one_of_them_is_away(type_name: str, n
     found = check_cluster(**{**GOOD, "system_type": instance_type(type_name), "system_nodes": nodes})
     assert [(one.id, one.severity) for one in found] == ([("GPU-EKS-030", Severity.WARNING)] if short else [])
     assert all(short in one.got for one in found if short)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "nodes", "heads", "got"),
+    [
+        ("m7i.large", 2, 0, None),
+        ("m7i.large", 2, 1, "1000 millicores of CPU of 20, 4096 MiB of memory of"),
+        ("m7i.large", 3, 1, "1000 millicores of CPU of 855"),
+        ("m7i.large", 4, 1, None),
+        ("m7i.xlarge", 2, 1, None),
+        ("m7i.xlarge", 2, 2, "2100 millicores of CPU of 2020"),
+    ],
+)
+def test_a_head_of_ray_has_a_place_beside_the_pods_of_the_cluster(
+    type_name: str, nodes: int, heads: int, got: str | None
+) -> None:
+    pods = ray_system_pods([RayHead()] * heads) if heads else []
+    found = list(check_system_nodes(instance_type(type_name), nodes, pods))
+    assert [one.id for one in found] == ["GPU-EKS-030"] * (got is not None)
+    assert all(one.got.removeprefix(f"{nodes} x {type_name}: ").startswith(str(got)) for one in found)
 
 
 def test_by_the_requests_of_their_charts_no_controller_could_be_updated() -> None:

@@ -305,6 +305,16 @@ def test_what_the_cluster_itself_would_refuse_is_said_with_its_line(said: str, e
 
 
 @pytest.mark.parametrize(
+    ("nodes", "warns"),
+    [("{ nodes: 2 }", True), ("{ nodes: 3 }", True), ("{ nodes: 4 }", False), ("{ instance_type: m7i.xlarge }", False)],
+)
+def test_system_nodes_have_room_for_the_head_of_ray_while_one_is_away(nodes: str, warns: bool, tmp_path: Path) -> None:
+    for ray, counts in (("true", warns), ("false", False)):
+        eks = f"eks: {{ system_nodes: {nodes}, software: {{ ray: {ray} }} }}\n"
+        assert ("6 GPU-EKS-030 warning" in found(tmp_path, HEAD + NEW + eks + ONE)) is counts
+
+
+@pytest.mark.parametrize(
     ("weights", "fleet", "is_fault"),
     [
         ("path: /opt/models", "", True),

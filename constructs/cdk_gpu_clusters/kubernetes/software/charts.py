@@ -413,5 +413,14 @@ def kuberay(source: SoftwareSource) -> ChartRelease:
     Its CRDs lie in the chart: Helm installs them once, and does not update them (helm.sh, "Custom Resource
     Definitions").
     """
-    values = {"image": source.repository_and_tag("kuberay-operator")}
+    values = {
+        "image": source.repository_and_tag("kuberay-operator"),
+        "env": [{"name": "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS", "value": str(_RAY_SILENCE_SECONDS)}],
+    }
     return source.release("kuberay-operator", KUBERAY_NAMESPACE, values)
+
+
+#: How long the head of a RayJob may be silent: for longer, the job fails and is not tried again. KubeRay's own 300 s is
+#: less than the boot of a node, or the pull of a large image (ray-project/kuberay v1.7.0, ray-operator/controllers/ray,
+#: rayjob_controller.go:1336-1354 and utils/constant.go:290). This library's choice.
+_RAY_SILENCE_SECONDS = 3600
