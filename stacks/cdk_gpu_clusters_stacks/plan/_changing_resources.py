@@ -587,6 +587,9 @@ def _follow_software(before: Side, after: Side) -> str:
         words += (
             f"all servers of {', '.join(remade)} go, and others start in their places: requests find none until then; "
         )
+    tried = _tried(before, after)
+    if tried:
+        words += f"new versions of {', '.join(tried)} are tried on some servers first; "
     if before.cluster.eks.software.efa != after.cluster.eks.software.efa:
         words += (
             "waiting jobs that ask for EFA interfaces as before never start: delete them, and apply those of the file; "
@@ -614,6 +617,13 @@ def _remade(before: Side, after: Side) -> list[str]:
     """Model servers that get a canary, or lose it: a Rollout takes the place of a Deployment, or the other way."""
     old, new = _models(before), _models(after)
     return sorted(name for name in old.keys() & new.keys() if old[name]["kind"] != new[name]["kind"])
+
+
+def _tried(before: Side, after: Side) -> list[str]:
+    """Model servers with a canary whose pods change."""
+    old, new = _models(before), _models(after)
+    both = [name for name in old.keys() & new.keys() if old[name]["kind"] == new[name]["kind"] == "Rollout"]
+    return sorted(name for name in both if old[name]["spec"]["template"] != new[name]["spec"]["template"])
 
 
 def _models(side: Side) -> Mapping[str, KubernetesObject]:

@@ -716,6 +716,8 @@ class ServersPlan:
         first_server_port: Port of the first server on loopback, the others follow; None on EKS.
         weights_path, weights_s3_uri: Where the servers find the model, and where it is copied from; None for neither.
         cache_path: Folder of the local disks that they may write; None for none.
+        canary_weights: Percent of the servers that run a new version in each step; empty without a canary.
+        spare_servers: Places of the fleet that a canary keeps free.
     """
 
     image: str
@@ -728,6 +730,8 @@ class ServersPlan:
     weights_path: str | None
     weights_s3_uri: str | None
     cache_path: str | None = None
+    canary_weights: tuple[int, ...] = ()
+    spare_servers: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -240,7 +240,7 @@ class InferenceFleetSpec(NodesSpec):
     load_balancer: Annotated[LoadBalancerSpec, NO_CHANGE] = Field(
         default=LoadBalancerSpec(), description="The load balancer; it needs a certificate, or plain_http."
     )
-    canary: Annotated[CanarySpec | None, NO_CHANGE] = Field(
+    canary: Annotated[CanarySpec | None, updates(Resource.SOFTWARE)] = Field(
         default=None,
         description="How a new version is tried on some servers first, and taken back on errors, with "
         "`orchestrator: eks` and `eks.software.argo_rollouts`. `{}` takes all defaults. Default: a new version rolls "

@@ -4,7 +4,8 @@ Each follows its source:
 
 * Deployment: kubernetes v1.20.2, pkg/controller/deployment/rolling.go, as in the Kubernetes documentation,
   "Deployments": a share of unavailable pods is rounded down, to one at least where there is no surge.
-* Rollout: argoproj/argo-rollouts v1.9.0, utils/replicaset/replicaset.go: resolveFenceposts, as those of a Deployment. Here every version passes its steps, which only lets more pods of it start later.
+* Rollout: argoproj/argo-rollouts v1.9.0, utils/replicaset/replicaset.go, `resolveFenceposts`: as a Deployment. Here
+  every version passes its steps, between which the real one waits.
 * LeaderWorkerSet: kubernetes-sigs/lws v0.10.0, api/leaderworkerset/v1 (RecreateGroupOnPodRestart; rolling updates from
   the last group, `maxUnavailable` at a time).
 * JobSet: kubernetes-sigs/jobset v0.12.0, api/jobset/v1alpha2 (BlockingRecreate, failure policies). Job: Kubernetes

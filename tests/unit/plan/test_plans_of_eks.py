@@ -216,7 +216,18 @@ def test_servers_that_get_a_canary_or_lose_it_are_said_to_be_made_anew(
     comparison = compare_clusters(*(load(text.replace("NODES", one)) for one in (before, after)))
     (change,) = [one for one in comparison.changes if one.stack == "lab-software"]
     assert ("all servers of chat go" in change.nodes) is remade
+    assert "new versions of" not in change.nodes
     assert ("the servers of chat go to one each" in change.nodes) is falls
+
+
+@pytest.mark.parametrize("canary", [True, False])
+def test_a_new_version_is_said_to_be_tried_first_where_there_is_a_canary(load: Load, *, canary: bool) -> None:
+    text = (EXAMPLES / "eks-g6e-canary.yaml").read_text("utf-8")
+    text = text if canary else text.replace("      canary: {", "      # canary: {")
+    comparison = compare_clusters(load(text), load(text.replace("v0.21.0", "v0.22.0")))
+    (change,) = [one for one in comparison.changes if one.stack == "versions-software"]
+    assert ("new versions of chat are tried on some servers first" in change.nodes) is canary
+    assert "all servers" not in change.nodes
 
 
 def test_teams_are_shown_with_what_they_may_have_at_most(plan: Callable[..., ClusterPlan]) -> None:
