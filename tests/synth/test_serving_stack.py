@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -178,15 +179,19 @@ def test_a_canary_keeps_its_place_free_and_asks_the_workspace_of_this_cluster(fi
 
 def test_a_rollout_is_applied_apart_so_that_it_goes_with_its_canary(stacks: dict[str, dict[str, Any]]) -> None:
     # kubectl prunes no custom kinds: the resource of the template is deleted, and with it what it applied.
-    manifests = of_type(resources(stacks, "lab-software"), "Custom::AWSCDK-EKS-KubernetesResource").items()
-    apart, own = (
-        [(name, one) for name, one in manifests if word in json.dumps(one)]
-        for word in ('\\"kind\\":\\"Rollout\\"', '\\"kind\\":\\"Service\\",\\"metadata\\":{\\"name\\":\\"embed\\"')
-    )
-    ((name, _),), ((model, _),) = apart, own
-    assert name != model
-    assert json.dumps(apart).count('\\"kind\\":') == json.dumps(apart).count("argoproj.io/v1alpha1")
-    assert model in apart[0][1]["DependsOn"]
+    kinds = {}
+    for name, one in of_type(resources(stacks, "lab-software"), "Custom::AWSCDK-EKS-KubernetesResource").items():
+        kinds[name] = set(re.findall(r'"kind":"(\w+)","metadata":\{"name":"embed"', manifest_of(one)))
+    (apart,) = [name for name, found in kinds.items() if "Rollout" in found]
+    (others,) = [name for name, found in kinds.items() if "Service" in found]
+    assert kinds[apart] == {"Rollout", "AnalysisTemplate"}
+    assert others in resources(stacks, "lab-software")[apart]["DependsOn"]
+
+
+def manifest_of(resource: dict[str, Any]) -> str:
+    """The objects of a resource as text, without what the deployment puts in."""
+    text = resource["Properties"]["Manifest"]
+    return text if isinstance(text, str) else "".join(one for one in text["Fn::Join"][1] if isinstance(one, str))
 
 
 def test_the_script_asks_for_each_name_before_it_is_needed(files: dict[str, str]) -> None:

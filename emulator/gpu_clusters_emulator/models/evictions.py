@@ -6,13 +6,13 @@ it: on nodes that are full it stays pending, and the budget stays used up.
 
 A rollout of a Deployment takes as many pods at once as may be unavailable, of those that its autoscaler left. The
 number is absolute, or a share that is rounded down; it is one if nothing could change otherwise. A canary of a Rollout
-counts them alike.
+takes as many.
 
 Sources: Amazon EKS user guide, "Understand each phase of node updates" (drain, 15 minutes); Kubernetes documentation,
 "Specifying a Disruption Budget for your Application" and "Deployments", "Max Unavailable"; kubernetes/kubernetes,
 `GetExpectedPodCount` of the disruption controller (percentages are rounded up) and `ResolveFenceposts` of the
-deployment controller; argoproj/argo-rollouts v1.9.0, `resolveFenceposts`. Manifests are those that the stacks of the cluster apply; pods that
-need no devices of the node are taken to fit elsewhere.
+deployment controller; argoproj/argo-rollouts v1.9.0, `resolveFenceposts`. Manifests are those that the stacks of the
+cluster apply; pods that need no devices of the node are taken to fit elsewhere.
 """
 
 from __future__ import annotations

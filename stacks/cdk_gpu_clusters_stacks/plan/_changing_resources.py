@@ -629,9 +629,7 @@ def _tried(before: Side, after: Side) -> list[str]:
 def _models(side: Side) -> Mapping[str, KubernetesObject]:
     """What runs the servers of each model, by its name."""
     parts = applied(side.cluster, _pools(side)).values()
-    return {
-        one["metadata"]["name"]: one for part in parts for one in part.objects if one["kind"] in MODEL_KINDS
-    }
+    return {one["metadata"]["name"]: one for part in parts for one in part.objects if one["kind"] in MODEL_KINDS}
 
 
 def _pools(side: Side) -> Mapping[str, NodePool]:

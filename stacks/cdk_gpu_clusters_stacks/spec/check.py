@@ -10,8 +10,8 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
-from ._check_data import check_stores
 from ._check_canary import check_canaries
+from ._check_data import check_stores
 from ._check_eks import check_devices, check_efa_claims, check_eks, check_node_pool
 from ._check_inference import check_balancer, check_inference_nodes, check_inference_values, check_server
 from ._check_monitoring import check_monitoring

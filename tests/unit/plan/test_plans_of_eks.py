@@ -203,7 +203,7 @@ def test_servers_that_an_autoscaler_takes_over_are_said_to_go_to_one(
         ("nodes: 4, canary: {}", "min_nodes: 2, max_nodes: 4, canary: {}", False, True),
     ],
 )
-def test_servers_that_get_a_canary_or_lose_it_are_said_to_be_made_anew(
+def test_servers_that_get_a_canary_or_lose_it_are_said_to_be_replaced(
     load: Load, before: str, after: str, *, remade: bool, falls: bool
 ) -> None:
     server = (

@@ -58,7 +58,7 @@ def test_defaults_are_those_of_the_library() -> None:
         (CANARY, "        { weights: [1, 99], step_minutes: 1, max_error_percent: 0, spare_servers: 2 }\n"),
         ("nodes: 4", "nodes: 2"),
         ("nodes: 4", SCALED),
-        ("[\"--model\"", "[\"--disable-log-stats\", \"--model\""),
+        ('["--model"', '["--disable-log-stats", "--model"'),
     ],
 )
 def test_a_canary_that_can_be_tried_is_taken(before: str, after: str, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_canary_that_can_be_tried_is_taken(before: str, after: str, tmp_path: 
         ("eks: { software: { argo_rollouts: true } }", "", ["13 GPU-SPEC-070 error"]),
         ("destination: workspace", "destination: cloudwatch", ["6 GPU-SRV-022 error"]),
         ("vllm/vllm-openai:v0.21.0", "ghcr.io/huggingface/text-generation-inference:3.0", ["16 GPU-SPEC-071 error"]),
-        ("[\"--model\"", "[\"--disable-log-stats\", \"--model\"", ["17 GPU-SRV-033 error"]),
+        ('["--model"', '["--disable-log-stats", "--model"', ["17 GPU-SRV-033 error"]),
         ("nodes: 4", "nodes: 1", ["13 GPU-SRV-031 error"]),
         ("nodes: 4", "min_nodes: 0\n      max_nodes: 4", ["14 GPU-SRV-031 error"]),
         (CANARY, "        { spare_servers: 4 }\n", ["14 GPU-SRV-031 error"]),
