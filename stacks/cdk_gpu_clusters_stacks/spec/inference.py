@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -112,7 +112,7 @@ class ServerSpec(SpecModel):
 
 # `canary`: how a new version of a model is tried on Amazon EKS.
 
-_DEFAULTS = {one.name: one.default for one in fields(Canary)}
+_DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(Canary)}
 
 
 class CanarySpec(SpecModel):

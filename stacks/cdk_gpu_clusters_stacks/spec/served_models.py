@@ -49,10 +49,10 @@ def served_models(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> Itera
     """
     size = fleet.devices_per_server or 1
     profiles = [] if pool.mig is None else profiles_of(pool.mig)
-    if len(profiles) > 1:
-        made = [(f"{name}-{profile_label(one)}", 1, one.name) for one in profiles]
-    else:
-        made = [(name, 1, one.name) for one in profiles] or [(name, size, None)]
+    made: list[tuple[str, int, str | None]] = [(name, size, None)]
+    if profiles:
+        alone = len(profiles) == 1
+        made = [(name if alone else f"{name}-{profile_label(one)}", 1, one.name) for one in profiles]
     for called, devices, profile in made:
         found = server_places(pool, devices_per_server=devices, profile=profile)
         places = 0 if found is None else found.count
