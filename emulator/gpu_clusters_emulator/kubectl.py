@@ -46,8 +46,8 @@ def kubectl_handler(type_name: str, here: Callable[[], World]) -> dict[str, Any]
         physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
     ) -> tuple[str, Json]:
         kept = keep(physical_id, logical_id or physical_id, new, stack_name)
-        for name in outages(_objects(old), _objects(new)):
-            here().outages.append({"kind": "Deployment", "name": name, "cluster": new["ClusterName"]})
+        for kind, name in outages(_objects(old), _objects(new)):
+            here().outages.append({"kind": kind, "name": name, "cluster": new["ClusterName"]})
         return kept
 
     def delete(physical_id: str, given: Json) -> None:

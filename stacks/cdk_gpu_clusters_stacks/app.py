@@ -91,7 +91,7 @@ def _join_eks(site: Site, on_built: Callable[[], object]) -> None:
     monitoring = _make_fleets(site, make, on_built, kubernetes=cluster)
     serving = None
     if site.spec.eks.has_serving_roles:
-        serving = ServingStack(site, cluster, monitoring if site.spec.eks.software.keda else None)
+        serving = ServingStack(site, cluster, monitoring if site.spec.eks.software.reads_metrics else None)
         on_built()
     if site.spec.eks.software.apply:
         SoftwareStack(site, cluster, serving, autoscaled=autoscaled)

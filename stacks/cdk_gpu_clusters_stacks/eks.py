@@ -15,7 +15,7 @@ from cdk_gpu_clusters._object_access import grant_objects
 from cdk_gpu_clusters.kubernetes.gateway import READINESS_LABEL
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE
-from cdk_gpu_clusters.observability.model_controllers import Keda
+from cdk_gpu_clusters.observability.model_controllers import ArgoRollouts, Keda
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler
@@ -190,8 +190,11 @@ class KarpenterStack(cdk.Stack):
         return karpenter, KubernetesSoftware(reader, "Software", cluster=cluster, service_token=token)
 
 
-#: kubectl does not prune them: one that stayed would go on to change the number of servers.
-_SCALERS = frozenset({"HorizontalPodAutoscaler", "TriggerAuthentication", "ScaledObject"})
+#: kubectl does not prune them: one that stayed would go on to change the number of servers, or to run servers.
+_APART = {
+    "rollout": frozenset({"AnalysisTemplate", "Rollout"}),
+    "autoscaler": frozenset({"HorizontalPodAutoscaler", "TriggerAuthentication", "ScaledObject"}),
+}
 
 
 class ServingStack(cdk.Stack):
@@ -203,7 +206,7 @@ class ServingStack(cdk.Stack):
         Args:
             site: What the stacks of the cluster have in common.
             cluster: The cluster.
-            monitoring: Stack with the workspace of the metrics; None without KEDA.
+            monitoring: Stack with the workspace of the metrics; None if nothing here reads them.
         """
         spec = site.spec.eks
         name = serving_stack(site.spec.name)
@@ -222,10 +225,13 @@ class ServingStack(cdk.Stack):
                         self, "Zone", hosted_zone_id=zone.zone_id, zone_name=zone.zone_name
                     ),
                 )
-        if spec.software.keda and monitoring is not None:
+        if monitoring is not None:
             arn = read(self, monitoring, "WorkspaceArn")
             workspace = MetricsWorkspace.from_metrics_workspace_attributes(self, "Workspace", workspace_arn=arn)
-            Keda(self, "Keda", cluster=here, workspace=workspace)
+            if spec.software.keda:
+                Keda(self, "Keda", cluster=here, workspace=workspace)
+            if spec.software.argo_rollouts:
+                ArgoRollouts(self, "Rollouts", cluster=here, workspace=workspace)
 
     def names(self, reader: cdk.Stack) -> ServingNames:
         """What charts and objects name, for the stack that installs them after this one."""
@@ -286,12 +292,14 @@ class SoftwareStack(cdk.Stack):
             # Without it a rollout goes on before requests reach new servers.
             namespace = f"namespace/{DEFAULT_NAMESPACE}"
             software.label("ReadinessGates", namespace, READINESS_LABEL, value="enabled", otherwise="disabled")
+        alone = frozenset().union(*_APART.values())
         for path, manifest in applied(spec, pools, names).items():
             name = path.replace("/", "-")
-            scalers = [one for one in manifest.objects if one["kind"] in _SCALERS]
-            software.apply(name, [one for one in manifest.objects if one["kind"] not in _SCALERS])
-            if scalers:
-                software.apply(f"{name}-autoscaler", scalers)
+            software.apply(name, [one for one in manifest.objects if one["kind"] not in alone])
+            for part, kinds in _APART.items():
+                objects = [one for one in manifest.objects if one["kind"] in kinds]
+                if objects:
+                    software.apply(f"{name}-{part}", objects)
 
 
 def _volumes(reader: cdk.Stack, spec: ClusterSpec, stores: Mapping[str, Store]) -> dict[str, SharedVolume]:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.kubernetes.canary import Canary
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
 from mutations import Mutation, drop, put
 from plain_fleet import allow, policy, role
@@ -359,25 +361,35 @@ def test_charts_and_manifests_are_kept_and_nothing_runs(account: InProcessEmulat
     assert {one["type"] for one in account.resources()} == {"AWS::EKS::Cluster"}, "the shared one stays"
 
 
-def deployed(image: str, at_once: int | None = None) -> list[Json]:
-    """The Deployment of our servers, one to four nodes of four each; `at_once` is a number in place of the share."""
+def deployed(image: str, kind: str, at_once: int | None = None) -> list[Json]:
+    """What runs our servers, on one to four nodes of four each; `at_once` is a number in place of the share."""
     pool = node_pool("chat", instance_type="g6e.12xlarge", node_count=4)
-    objects = model_deployment("chat", pool, ServerPod(image=image), scaling=ServerScaling(min_servers=4))
+    canary = Canary(workspace=PrometheusWorkspace(workspace_id="ws-0123abcd", region="us-east-1"))
+    objects = model_deployment(
+        "chat",
+        pool,
+        ServerPod(image=image),
+        scaling=ServerScaling(min_servers=4),
+        canary=canary if kind == "Rollout" else None,
+    )
+    (servers,) = [one for one in objects if one["kind"] == kind]
     if at_once is not None:
-        objects[0]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] = at_once
+        (strategy,) = [one for one in servers["spec"]["strategy"].values() if isinstance(one, dict)]
+        strategy["maxUnavailable"] = at_once
     return objects
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "Rollout"])
 @pytest.mark.parametrize(("at_once", "lost"), [(4, ["chat"]), (None, [])])
 def test_a_rollout_by_a_number_takes_every_server_of_the_smallest_size(
-    account: InProcessEmulator, at_once: int | None, lost: list[str]
+    account: InProcessEmulator, kind: str, at_once: int | None, lost: list[str]
 ) -> None:
     """A quarter of the most servers is all of the fewest; a share is a quarter of those that are there."""
     given = with_kubectl()
     for image in ("server:v1", "server:v2"):
-        put("Resources.Objects.Properties.Manifest", json.dumps(deployed(image, at_once)))(given)
+        put("Resources.Objects.Properties.Manifest", json.dumps(deployed(image, kind, at_once)))(given)
         account.deploy(given)
-    assert [one["name"] for one in account.history()["outages"]] == lost
+    assert [(one["kind"], one["name"]) for one in account.history()["outages"]] == [(kind, name) for name in lost]
 
 
 @pytest.mark.parametrize(

@@ -478,21 +478,22 @@ def test_an_update_that_launches_first_needs_room_in_the_reservation(world: Worl
     assert f"{ODCR} has no room for one" in changed(world, given, newer)
 
 
-def served(servers: int, *, budget: Json, least: int | None = None) -> str:
-    """A Deployment of servers with one GPU each, its budget, and its autoscaler if `least` is given."""
+def served(servers: int, *, budget: Json, least: int | None = None, kind: str = "Deployment") -> str:
+    """A Deployment or a Rollout of servers with one GPU each, its budget, and its autoscaler if `least` is given."""
     names, label = {"name": "model"}, {"app": "model"}
     part = {"name": "server", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     pod = {"metadata": {"labels": label}, "spec": {"nodeSelector": {"gpu-cluster/gpu": "H100"}, "containers": [part]}}
     objects = [
-        {"kind": "Deployment", "metadata": names, "spec": {"replicas": servers, "template": pod}},
+        {"kind": kind, "metadata": names, "spec": {"replicas": servers, "template": pod}},
         {"kind": "PodDisruptionBudget", "metadata": names, "spec": {"selector": {"matchLabels": label}, **budget}},
     ]
     if least is not None:
-        scaled = {"scaleTargetRef": {"kind": "Deployment", **names}, "minReplicas": least}
+        scaled = {"scaleTargetRef": {"kind": kind, **names}, "minReplicas": least}
         objects.append({"kind": "HorizontalPodAutoscaler", "metadata": names, "spec": scaled})
     return json.dumps(objects)
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "Rollout"])
 @pytest.mark.parametrize(
     ("servers", "least", "budget", "at_once", "fails"),
     [
@@ -507,7 +508,7 @@ def served(servers: int, *, budget: Json, least: int | None = None) -> str:
     ],
 )
 def test_full_nodes_are_drained_as_budgets_allow(
-    world: World, servers: int, least: int | None, budget: Json, at_once: int, fails: bool
+    world: World, servers: int, least: int | None, budget: Json, at_once: int, fails: bool, kind: str
 ) -> None:
     data = block_template()
     del data["InstanceMarketOptions"]
@@ -518,7 +519,10 @@ def test_full_nodes_are_drained_as_budgets_allow(
     given[UPDATE] = {"MaxUnavailable": at_once, "UpdateStrategy": "MINIMAL"}
     make(world, NODES, given)
     applied = Resource(type="Custom::AWSCDK-EKS-KubernetesResource", physical_id="model", region="us-east-1")
-    applied.properties = {"ClusterName": given["ClusterName"], "Manifest": served(servers, budget=budget, least=least)}
+    applied.properties = {
+        "ClusterName": given["ClusterName"],
+        "Manifest": served(servers, budget=budget, least=least, kind=kind),
+    }
     world.add(applied)
     found = changed(world, given, put("ReleaseVersion", "1.34.2-20261101"))
     assert ("PodEvictionFailure" in found) is fails, found

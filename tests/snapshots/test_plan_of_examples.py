@@ -54,6 +54,11 @@ SAYS = {
         "an autoscaler of the cluster's",
         "control plane, in standard support; system nodes",
     ),
+    "eks-g6e-canary": (
+        "4 servers a node of vllm/vllm-openai:v0.21.0, 1 GPU each: pods behind a Service",
+        "new versions first on 10, then 50 percent of the servers, and taken back on errors; 1 place of the fleet kept",
+        "argo-rollouts",
+    ),
     "eks-g6e-teams": (
         "research: 8 of 16 nvidia.com/gpu of workers, 12 at most, lends 8; weight 2; 1 member in",
         "product: 4 of 16 nvidia.com/gpu of workers, 12 at most, lends 0; weight 1; 1 member in",

@@ -38,6 +38,8 @@ TEMPLATE = "AWS::EC2::LaunchTemplate"
 POOL = "Custom::AWSCDK-EKS-KubernetesResource"
 #: Example and orchestrator -> the rules that refuse it, each at the key that it is about.
 REFUSED = {
+    ("eks-g6e-canary", "ec2"): ["inference.fleets.chat.load_balancer GPU-INF-012"],
+    ("eks-g6e-canary", "pcs"): ["inference.fleets.chat GPU-SPEC-046"],
     ("eks-g6e-vllm", "ec2"): ["inference.fleets.llama.load_balancer GPU-INF-012"],  # on EKS, pods call the servers
     ("eks-g6e-vllm", "pcs"): ["inference.fleets.llama GPU-SPEC-046"],  # Slurm runs jobs, and no servers
     ("eks-p4d-mig", "ec2"): ["inference.fleets.slices.load_balancer GPU-INF-012"],

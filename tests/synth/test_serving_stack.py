@@ -1,9 +1,10 @@
-"""A cluster file with a gateway and KEDA: roles in a stack of their own, charts and objects after them."""
+"""A cluster file with a gateway, KEDA and a canary: roles in a stack of their own, charts and objects after them."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ inference:
     embed:
       instance_type: g6.xlarge
       nodes: 2
+      canary: { errors_only: true, spare_servers: 1 }
       server: { image: "vllm/vllm-openai:v0.21.0", command: ["--model", "BAAI/bge-m3"] }
 monitoring: { metrics: { destination: workspace } }
 eks:
@@ -43,9 +45,9 @@ eks:
     hostname: models.example.org
     clients: [10.0.0.0/8]
     hosted_zone: { zone_id: Z0123456789ABCDEFGHIJ, zone_name: example.org }
-  software: { keda: true, apply: true }
+  software: { keda: true, argo_rollouts: true, apply: true }
 """
-CHARTS = ["gateway-api-crds", "aws-load-balancer-controller", "external-dns", "keda"]
+CHARTS = ["gateway-api-crds", "aws-load-balancer-controller", "external-dns", "keda", "argo-rollouts"]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +87,7 @@ def test_roles_are_there_before_the_pods_that_take_them(stacks: dict[str, dict[s
     accounts = [
         one["Properties"]["ServiceAccount"] for one in of_type(roles, "AWS::EKS::PodIdentityAssociation").values()
     ]
-    assert sorted(accounts) == ["aws-load-balancer-controller", "external-dns", "keda-operator"]
+    assert sorted(accounts) == ["argo-rollouts", "aws-load-balancer-controller", "external-dns", "keda-operator"]
     assert "lab-serving" in stacks["lab-software"]["dependencies"]
     assert {"lab-eks", "lab-monitoring"} <= set(stacks["lab-serving"]["dependencies"])
 
@@ -150,8 +152,10 @@ def test_each_model_has_a_path_of_its_own(files: dict[str, str]) -> None:
     assert paths == {"chat": "/chat", "embed": "/embed"}
     (gateway,) = [one for one in objects_of(files, "cluster/gateway") if one["kind"] == "Gateway"]
     assert {one["spec"]["parentRefs"][0]["name"] for one in routes} == {gateway["metadata"]["name"]}
-    for deployment in [one for one in objects_of(files, "services/") if one["kind"] == "Deployment"]:
-        container = deployment["spec"]["template"]["spec"]["containers"][0]
+    models = [one for one in objects_of(files, "services/") if one["kind"] in {"Deployment", "Rollout"}]
+    assert len(models) == len(routes)
+    for model in models:
+        container = model["spec"]["template"]["spec"]["containers"][0]
         assert container["lifecycle"]["preStop"] == {"sleep": {"seconds": 30}}
 
 
@@ -161,6 +165,33 @@ def test_only_the_fleet_with_bounds_is_scaled_and_no_other_autoscaler_is_made(fi
     ]
     assert [(one["kind"], one["metadata"]["name"]) for one in scalers] == [("ScaledObject", "chat")]
     assert (scalers[0]["spec"]["minReplicaCount"], scalers[0]["spec"]["maxReplicaCount"]) == (1, 4)
+
+
+def test_a_canary_keeps_its_place_free_and_asks_the_workspace_of_this_cluster(files: dict[str, str]) -> None:
+    found = {one["kind"]: one for one in objects_of(files, "services/embed")}
+    assert "Deployment" not in found
+    rollout = found["Rollout"]["spec"]
+    assert (rollout["replicas"], rollout["strategy"]["canary"]["maxSurge"]) == (1, 1)
+    (errors,) = found["AnalysisTemplate"]["spec"]["metrics"]
+    assert errors["provider"]["prometheus"]["address"].endswith("/workspaces/${METRICS_WORKSPACE_ID}")
+    assert {one["kind"] for one in objects_of(files, "services/chat")}.isdisjoint({"Rollout", "AnalysisTemplate"})
+
+
+def test_a_rollout_is_applied_apart_so_that_it_goes_with_its_canary(stacks: dict[str, dict[str, Any]]) -> None:
+    # kubectl prunes no custom kinds: the resource of the template is deleted, and with it what it applied.
+    kinds = {}
+    for name, one in of_type(resources(stacks, "lab-software"), "Custom::AWSCDK-EKS-KubernetesResource").items():
+        kinds[name] = set(re.findall(r'"kind":"(\w+)","metadata":\{"name":"embed"', manifest_of(one)))
+    (apart,) = [name for name, found in kinds.items() if "Rollout" in found]
+    (others,) = [name for name, found in kinds.items() if "Service" in found]
+    assert kinds[apart] == {"Rollout", "AnalysisTemplate"}
+    assert others in resources(stacks, "lab-software")[apart]["DependsOn"]
+
+
+def manifest_of(resource: dict[str, Any]) -> str:
+    """The objects of a resource as text, without what the deployment puts in."""
+    text = resource["Properties"]["Manifest"]
+    return text if isinstance(text, str) else "".join(one for one in text["Fn::Join"][1] if isinstance(one, str))
 
 
 def test_the_script_asks_for_each_name_before_it_is_needed(files: dict[str, str]) -> None:
@@ -176,13 +207,13 @@ def test_the_script_asks_for_each_name_before_it_is_needed(files: dict[str, str]
         assert f"\\${{{name}}}" in lines[used]
     assert "METRICS_WORKSPACE_ID=${METRICS_WORKSPACE_ID##*/}" in lines
     charts = [line.partition("--install ")[2].split()[0] for line in lines if "--install" in line]
-    assert charts[-4:] == CHARTS
+    assert charts[-len(CHARTS) :] == CHARTS
 
 
 def test_the_script_keeps_the_servers_of_the_fleet_that_is_scaled(files: dict[str, str]) -> None:
     lines = files["install.sh"].splitlines()
     kept = [index for index, line in enumerate(lines) if line.startswith("keep_servers ")]
-    assert [lines[index] for index in kept] == ["keep_servers chat default"]
+    assert [lines[index] for index in kept] == ["keep_servers deployment/chat default"]
     assert "<services/chat.yaml | kubectl apply" in lines[kept[0] + 1]
 
 
@@ -199,7 +230,7 @@ def test_a_number_that_was_applied_is_taken_out_of_what_was_applied_last(
 ) -> None:
     lines = files["install.sh"].splitlines()
     start = lines.index("keep_servers() {")
-    script = "\n".join(["set -eu", *lines[start : lines.index("}", start) + 1], "keep_servers chat default"])
+    script = "\n".join(["set -eu", *lines[start : lines.index("}", start) + 1], "keep_servers deployment/chat default"])
     fake = tmp_path / "kubectl"
     fake.write_text('#!/bin/sh\ncase "$1 $2" in "get "*) printf %s "$LAST" ;; "apply set-last-applied") cat ;; esac\n')
     fake.chmod(0o755)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from cdk_gpu_clusters.errors import Finding, check, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, kubernetes_object
 from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.kubernetes.software.serving import SIGNING_PROXY
@@ -58,6 +58,12 @@ STATISTICS = define_rule(
     "the latency of a canary is a metric of vLLM, which it serves unless its statistics are off",
     source="vllm-project/vllm, vllm/v1/engine/async_llm.py and vllm/engine/arg_utils.py: disable_log_stats",
 )
+KIND = define_rule(
+    "GPU-SRV-034",
+    "a canary is of a model whose servers are one pod each",
+    source="argoproj/argo-rollouts v1.9.0, rollout/templateref.go: infoByGroupKind (PodTemplate, Deployment and "
+    "ReplicaSet) and pkg/apis/rollouts/v1alpha1: a Rollout and an Experiment make pods of one template",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +101,17 @@ def with_canary(objects: Iterable[KubernetesObject], canary: Canary) -> list[Kub
         objects: The objects of a model.
         canary: How a new version is tried.
 
+    Raises:
+        ConfigError: GPU-SRV-034.
+
     Example:
         >>> workspace = PrometheusWorkspace(workspace_id="ws-0123abcd", region="us-east-1")
         >>> deployment = {"kind": "Deployment", "metadata": {"name": "chat", "namespace": "default"}, "spec": {}}
         >>> [one["kind"] for one in with_canary([deployment], Canary(workspace=workspace))]
         ['AnalysisTemplate', 'Rollout']
     """
+    objects = list(objects)
+    raise_for(_check_kind([one["kind"] for one in objects]))
     changed: list[KubernetesObject] = []
     for one in objects:
         if one["kind"] == "Deployment":
@@ -187,6 +198,19 @@ def _latency(name: str, namespace: str) -> str:
 
 
 @check
+def _check_kind(kinds: Sequence[str]) -> Iterator[Finding]:
+    if "Deployment" not in kinds:
+        yield KIND.finding(
+            cause="Argo Rollouts changes pods of Deployments, and would change nothing of these objects",
+            got=", ".join(kinds) or "no objects",
+            allowed="the objects of model_deployment",
+            fix="run the new version beside the present one, and share the requests by ModelRoute(weights=...) "
+            "(docs: serving models, a model over several nodes)",
+            path="canary",
+        )
+
+
+@check
 def check_canary(canary: Canary, *, fewest: int, most: int, places: int, command: Sequence[str]) -> Iterator[Finding]:
     """Find a canary that its group has no servers for, or that nothing could judge.
 
@@ -232,11 +256,11 @@ def check_canary(canary: Canary, *, fewest: int, most: int, places: int, command
 
 
 def _check_room(canary: Canary, fewest: int, most: int, places: int) -> Iterator[Finding]:
-    if canary.spare_servers < 0 or most + canary.spare_servers > places:
+    if canary.spare_servers < 0 or most + canary.spare_servers > places or most < 1:
         yield PLACES.finding(
             cause="the group has no free places for them",
             got=f"{most} servers and {canary.spare_servers} spare ones",
-            allowed=f"0 to {max(0, places - most)} spare ones, for {places} places",
+            allowed=f"0 to {max(0, places - max(1, most))} spare ones, for {places} places",
             fix="run fewer servers, give the group more nodes, or leave spare_servers out",
             path="canary.spare_servers",
         )

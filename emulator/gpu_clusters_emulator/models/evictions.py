@@ -5,13 +5,14 @@ as pods are healthy beyond the wanted number. A pod that is evicted is healthy a
 it: on nodes that are full it stays pending, and the budget stays used up.
 
 A rollout of a Deployment takes as many pods at once as may be unavailable, of those that its autoscaler left. The
-number is absolute, or a share that is rounded down; it is one if nothing could change otherwise.
+number is absolute, or a share that is rounded down; it is one if nothing could change otherwise. A canary of a Rollout
+takes as many.
 
 Sources: Amazon EKS user guide, "Understand each phase of node updates" (drain, 15 minutes); Kubernetes documentation,
 "Specifying a Disruption Budget for your Application" and "Deployments", "Max Unavailable"; kubernetes/kubernetes,
 `GetExpectedPodCount` of the disruption controller (percentages are rounded up) and `ResolveFenceposts` of the
-deployment controller. Manifests are those that the stacks of the cluster apply; pods that
-need no devices of the node are taken to fit elsewhere.
+deployment controller; argoproj/argo-rollouts v1.9.0, `resolveFenceposts`. Manifests are those that the stacks of the
+cluster apply; pods that need no devices of the node are taken to fit elsewhere.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from ..faults import Fault
 from ..world import Json, World
 
 _OBJECTS = "Custom::AWSCDK-EKS-KubernetesResource"
+_SERVERS = {"Deployment", "Rollout"}
 _DEVICES = ("nvidia.com/gpu", "aws.amazon.com/neuron")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Pods of a Deployment that need devices, and how many of them must stay healthy."""
+    """Pods of a Deployment or a Rollout that need devices, and how many of them must stay healthy."""
 
     name: str
     replicas: int
@@ -62,13 +64,13 @@ def eviction_faults(world: World, node_group: Json, instance_type: str, nodes: i
             yield Fault("node-group-eviction", message, "UpdateConfig")
 
 
-def outages(old: list[Json], new: list[Json]) -> list[str]:
-    """Deployments of which a rollout takes every pod at once, when the autoscaler has left the fewest."""
-    before = {one["metadata"]["name"]: one for one in old if one["kind"] == "Deployment"}
+def outages(old: list[Json], new: list[Json]) -> list[tuple[str, str]]:
+    """Kinds and names of what runs servers and loses every pod at once in a rollout, with the fewest of them."""
+    before = {one["metadata"]["name"]: one for one in old if one["kind"] in _SERVERS}
     return [
-        one["metadata"]["name"]
+        (one["kind"], one["metadata"]["name"])
         for one in new
-        if one["kind"] == "Deployment"
+        if one["kind"] in _SERVERS
         and before.get(one["metadata"]["name"], one)["spec"]["template"] != one["spec"]["template"]
         and _taken(one["spec"], _replicas(one, new)) >= _replicas(one, new)
     ]
@@ -79,7 +81,7 @@ def _taken(spec: Json, replicas: int) -> int:
     strategy = spec.get("strategy", {})
     if strategy.get("type") == "Recreate":
         return replicas
-    rolling = strategy.get("rollingUpdate", {})
+    rolling = strategy.get("canary", strategy.get("rollingUpdate", {}))
     taken = _scaled(rolling.get("maxUnavailable", "25%"), replicas, rounded_up=False)
     return taken or int(_scaled(rolling.get("maxSurge", "25%"), replicas) == 0)
 
@@ -93,7 +95,7 @@ def _unavailable(update: Json, nodes: int) -> int:
 def _workloads(world: World, node_group: Json) -> Iterator[Workload]:
     objects = list(_objects(world, node_group["ClusterName"]))
     for one in objects:
-        if one["kind"] != "Deployment":
+        if one["kind"] not in _SERVERS:
             continue
         pod = one["spec"]["template"]
         if not pod["spec"].get("nodeSelector", {}).items() <= node_group.get("Labels", {}).items():
@@ -117,7 +119,7 @@ def _replicas(deployment: Json, objects: list[Json]) -> int:
     for one in objects:
         if one["kind"] == "HorizontalPodAutoscaler":
             target = one["spec"]["scaleTargetRef"]
-            if (target["kind"], target["name"]) == ("Deployment", deployment["metadata"]["name"]):
+            if (target["kind"], target["name"]) == (deployment["kind"], deployment["metadata"]["name"]):
                 return int(one["spec"].get("minReplicas", 1))
     return int(deployment["spec"].get("replicas", 1))
 

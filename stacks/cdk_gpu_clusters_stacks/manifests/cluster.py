@@ -15,6 +15,7 @@ from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software, slurm_software
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters.kubernetes.software.serving import (
+    argo_rollouts_chart,
     external_dns_chart,
     gateway_api_chart,
     keda_chart,
@@ -199,6 +200,8 @@ def _serving(spec: ClusterSpec, names: ServingNames) -> Iterable[ChartRelease]:
             )
     if spec.eks.software.keda:
         yield keda_chart(mirror=mirror)
+    if spec.eks.software.argo_rollouts:
+        yield argo_rollouts_chart(region=spec.region, domain=_suffix(spec.region), mirror=mirror)
 
 
 def _software(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease, ...]:
@@ -261,9 +264,9 @@ _INSIDE = (
 # So the last one is made to have had none, which changes no pods (Kubernetes documentation, "Horizontal Pod
 # Autoscaling": "Migrating Deployments and StatefulSets to horizontal autoscaling").
 _KEEP_SERVERS = r"""
-# A Deployment that gets an autoscaler keeps its present number of servers, until the autoscaler changes it.
+# A model that gets an autoscaler keeps its present number of servers, until the autoscaler changes it.
 keep_servers() {
-  last=$(kubectl get deployment "$1" --namespace "$2" --ignore-not-found \
+  last=$(kubectl get "$1" --namespace "$2" --ignore-not-found \
     --output 'jsonpath={.metadata.annotations.kubectl\.kubernetes\.io/last-applied-configuration}')
   case $last in
   *'"replicas":'*) printf '%s\n' "$last" | sed 's/"replicas":[0-9]*,//' | kubectl apply set-last-applied -f - ;;
@@ -282,7 +285,7 @@ def install_script(
 
     Args:
         objects: Text of each file to apply, by its path, in order.
-        scaled: Deployments of a file whose number of servers an autoscaler sets, by its path.
+        scaled: Deployments and Rollouts of a file whose number of servers an autoscaler sets, by its path.
     """
     scaled = {} if scaled is None else scaled
     lines = [

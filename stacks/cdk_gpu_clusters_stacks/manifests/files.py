@@ -17,8 +17,8 @@ from cdk_gpu_clusters.fleet.karpenter import (
 )
 from cdk_gpu_clusters.kubernetes.compute_domain import domain_nodes, in_ultraservers
 from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, ModelRoute, gateway_objects, model_route
-from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow, profile_label, profiles_of
-from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment, server_places
+from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow
+from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import LEADER, multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
@@ -37,7 +37,6 @@ from cdk_gpu_clusters.kubernetes.volumes import shared_volume
 from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
 from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_THROUGHPUT_MIB_PER_S
 from cdk_gpu_clusters.rules.placement import GroupOrigin
-from cdk_gpu_clusters.rules.vllm import is_vllm
 from cdk_gpu_clusters_stacks.manifests.cluster import (
     ServingNames,
     install_script,
@@ -56,6 +55,7 @@ from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
+from cdk_gpu_clusters_stacks.spec.served_models import ServedModel, served_models
 from cdk_gpu_clusters_stacks.stack_names import fleet_path, inference_stack, training_stack
 
 
@@ -123,8 +123,9 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool], names: ServingName
         parts[f"cluster/team-{team.name}"] = Manifest(objects=[*(one for one in made if _is_of(one, team)), *own])
     gateway = _gateway(spec)
     serving = Serving(
+        workspace=(names or serving_names(spec)).metrics(spec),
         is_routed=gateway is not None,
-        metrics=(names or serving_names(spec)).metrics(spec) if spec.eks.software.keda else None,
+        has_keda=spec.eks.software.keda,
     )
     routes: dict[str, Manifest] = {}
     if gateway is not None:
@@ -159,12 +160,14 @@ class Serving:
     """How the model servers of a cluster get requests, and what their number follows.
 
     Attributes:
+        workspace: Where their metrics are, if anything reads them.
         is_routed: Whether a load balancer sends them requests.
-        metrics: Where KEDA reads their metrics; None without it.
+        has_keda: Whether KEDA sets their number by their metrics.
     """
 
+    workspace: PrometheusWorkspace
     is_routed: bool = False
-    metrics: PrometheusWorkspace | None = None
+    has_keda: bool = False
 
 
 def karpenter_objects(spec: ClusterSpec) -> dict[str, Manifest]:
@@ -287,6 +290,10 @@ _LONGEST_JOB, _LONGEST_FAN_OUT = 46, 34
 _LONGEST_RAY_JOB = 47
 
 
+#: Kinds that run the servers of a model.
+MODEL_KINDS = frozenset({"Deployment", "Rollout"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """Objects that are applied together.
@@ -306,11 +313,11 @@ class Manifest:
 
     @property
     def scaled(self) -> tuple[str, ...]:
-        """Deployments whose number of servers an autoscaler sets."""
+        """Deployments and Rollouts whose number of servers an autoscaler sets, as kubectl names them."""
         return tuple(
-            one["metadata"]["name"]
+            f"{one['kind'].lower()}/{one['metadata']['name']}"
             for one in self.objects
-            if one["kind"] == "Deployment" and "replicas" not in one["spec"]
+            if one["kind"] in MODEL_KINDS and "replicas" not in one["spec"]
         )
 
 
@@ -398,14 +405,7 @@ def model_services(name: str, fleet: InferenceFleetSpec, pool: NodePool, serving
         server = _server(pool.name, fleet, serving)
         made = multi_node_model(name, pool, server, nodes_per_server=fleet.nodes_per_server, compute_domain=True)
         return {name: Manifest(objects=made, comments=_told_of_secrets(f"LeaderWorkerSet/{name}", fleet, server))}
-    if pool.mig is None:
-        size = fleet.devices_per_server or 1
-        return {name: _deployment(name, fleet, pool, serving, size=size, profile=None)}
-    profiles = profiles_of(pool.mig)
-    if len(profiles) == 1:
-        return {name: _deployment(name, fleet, pool, serving, size=1, profile=profiles[0].name)}
-    names = {f"{name}-{profile_label(one)}": one.name for one in profiles}
-    return {each: _deployment(each, fleet, pool, serving, size=1, profile=profile) for each, profile in names.items()}
+    return {one.name: _deployment(one, fleet, pool, serving) for one in served_models(name, fleet, pool)}
 
 
 def inference_jobs(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
@@ -415,24 +415,28 @@ def inference_jobs(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict
     return _fan_out(name, pool, fleet.server.image, fleet.server.command)
 
 
-def _deployment(
-    name: str, fleet: InferenceFleetSpec, pool: NodePool, serving: Serving, *, size: int, profile: str | None
-) -> Manifest:
-    server = _server(pool.name, fleet, serving)
-    places = server_places(pool, devices_per_server=size, profile=profile)
+def _deployment(model: ServedModel, fleet: InferenceFleetSpec, pool: NodePool, serving: Serving) -> Manifest:
+    server, name = _server(pool.name, fleet, serving), model.name
     scaling: ServerScaling | QueueScaling | None = None
-    if fleet.scales and places is not None and is_vllm(fleet.server.image):  # others have no such metric
-        per_node = places.count // pool.node_count
-        fewest = max(1, fleet.minimum_nodes) * per_node
-        # Nodes between 0 and 1 leave servers no room to change.
-        if fewest < places.count:
-            scaling = (
-                ServerScaling(min_servers=fewest)
-                if serving.metrics is None
-                else QueueScaling(workspace=serving.metrics, min_servers=fewest)
-            )
-    objects = model_deployment(name, pool, server, devices_per_server=size, profile=profile, scaling=scaling)
-    return Manifest(objects=objects, comments=_told_of_secrets(f"Deployment/{name}", fleet, server))
+    if model.scales:
+        scaling = (
+            QueueScaling(workspace=serving.workspace, min_servers=model.fewest, max_servers=model.most)
+            if serving.has_keda
+            else ServerScaling(min_servers=model.fewest, max_servers=model.most)
+        )
+    canary = None if fleet.canary is None else fleet.canary.canary(serving.workspace)
+    objects = model_deployment(
+        name,
+        pool,
+        server,
+        devices_per_server=model.devices_per_server,
+        profile=model.profile,
+        servers=None if model.scales or model.places == model.most else model.most,
+        scaling=scaling,
+        canary=canary,
+    )
+    kind = "Deployment" if canary is None else "Rollout"
+    return Manifest(objects=objects, comments=_told_of_secrets(f"{kind}/{name}", fleet, server))
 
 
 def _told_of_secrets(of: str, fleet: InferenceFleetSpec, server: ServerPod) -> dict[str, str]:

@@ -11,7 +11,7 @@ from cdk_gpu_clusters.kubernetes.objects import KubernetesObject
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
-from cdk_gpu_clusters_stacks.manifests.files import applied
+from cdk_gpu_clusters_stacks.manifests.files import MODEL_KINDS, applied
 from cdk_gpu_clusters_stacks.spec.changes import Resource
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, EfsSpec, LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec, FleetSpec
@@ -582,6 +582,14 @@ def _follow_software(before: Side, after: Side) -> str:
             f"the servers of {', '.join(falls)} go to one each, until their autoscaler adds others, unless the number "
             "is taken out of what was applied last before this deployment (docs: serving models, scaling); "
         )
+    remade = _remade(before, after)
+    if remade:
+        words += (
+            f"all servers of {', '.join(remade)} go, and others start in their places: requests find none until then; "
+        )
+    tried = _tried(before, after)
+    if tried:
+        words += f"new versions of {', '.join(tried)} are tried on some servers first; "
     if before.cluster.eks.software.efa != after.cluster.eks.software.efa:
         words += (
             "waiting jobs that ask for EFA interfaces as before never start: delete them, and apply those of the file; "
@@ -598,20 +606,34 @@ def _follow_software(before: Side, after: Side) -> str:
 
 def _scaled_from(before: Side, after: Side) -> list[str]:
     """Model servers of a given number, more than one, which an autoscaler is to set: the apply removes the number."""
-    fixed, scaled = (
-        [one for part in applied(side.cluster, _pools(side)).values() for one in part.objects if _is_deployment(one)]
-        for side in (before, after)
-    )
-    given = {one["metadata"]["name"] for one in fixed if one["spec"].get("replicas", 1) > 1}
-    return sorted(given & {one["metadata"]["name"] for one in scaled if "replicas" not in one["spec"]})
+    fixed, scaled = _models(before), _models(after)
+    given = {name for name, one in fixed.items() if one["spec"].get("replicas", 1) > 1}
+    # One of another kind is made anew, and nothing was applied of it before.
+    kept = {name for name, one in scaled.items() if name in fixed and fixed[name]["kind"] == one["kind"]}
+    return sorted(name for name in given & kept if "replicas" not in scaled[name]["spec"])
+
+
+def _remade(before: Side, after: Side) -> list[str]:
+    """Model servers that get a canary, or lose it: a Rollout takes the place of a Deployment, or the other way."""
+    old, new = _models(before), _models(after)
+    return sorted(name for name in old.keys() & new.keys() if old[name]["kind"] != new[name]["kind"])
+
+
+def _tried(before: Side, after: Side) -> list[str]:
+    """Model servers with a canary whose pods change."""
+    old, new = _models(before), _models(after)
+    both = [name for name in old.keys() & new.keys() if old[name]["kind"] == new[name]["kind"] == "Rollout"]
+    return sorted(name for name in both if old[name]["spec"]["template"] != new[name]["spec"]["template"])
+
+
+def _models(side: Side) -> Mapping[str, KubernetesObject]:
+    """What runs the servers of each model, by its name."""
+    parts = applied(side.cluster, _pools(side)).values()
+    return {one["metadata"]["name"]: one for part in parts for one in part.objects if one["kind"] in MODEL_KINDS}
 
 
 def _pools(side: Side) -> Mapping[str, NodePool]:
     return node_pools(side.cluster, volumes(side.cluster))
-
-
-def _is_deployment(one: KubernetesObject) -> bool:
-    return bool(one["kind"] == "Deployment")
 
 
 def _node_sets(side: Side) -> Mapping[str, object]:
@@ -651,6 +673,14 @@ _SERVING = (
         exists=lambda side: side.cluster.eks.software.keda,
         added="the role of KEDA is made",
         removed="the role of KEDA goes",
+        source=_ROLES,
+    ),
+    Row(
+        Resource.CANARY_ROLE,
+        "AWS::IAM::Role",
+        exists=lambda side: side.cluster.eks.software.argo_rollouts,
+        added="the role of Argo Rollouts is made",
+        removed="the role of Argo Rollouts goes",
         source=_ROLES,
     ),
 )

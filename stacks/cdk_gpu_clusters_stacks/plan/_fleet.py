@@ -131,6 +131,7 @@ def _servers(view: PlannedFleet, spec: InferenceFleetSpec) -> ServersPlan | None
     copied = None if weights is None else weights.s3_uri
     path = None if weights is None else weights.path or (DEFAULT_WEIGHTS_PATH if copied else None)
     least = servers_required(plan.server_count, spec.min_servers_per_node)
+    canary = spec.canary if view.profile.joins_eks else None
     return ServersPlan(
         image=spec.server.image,
         device_kind=plan.kind.value,
@@ -143,6 +144,8 @@ def _servers(view: PlannedFleet, spec: InferenceFleetSpec) -> ServersPlan | None
         weights_s3_uri=copied,
         cache_path=spec.server.cache_path,
         nodes_per_server=spec.nodes_per_server,
+        canary_weights=() if canary is None else canary.weights,
+        spare_servers=0 if canary is None else canary.spare_servers,
     )
 
 

@@ -164,8 +164,8 @@ def _of_kubernetes(
         yield _of_software(spec, views, before)
     yield from monitoring
     if serves:
-        # KEDA's role is for the workspace of the metrics.
-        metrics = tuple(one.name for one in monitoring) if spec.eks.software.keda else ()
+        # Roles of KEDA and Argo Rollouts are for the workspace of the metrics.
+        metrics = tuple(one.name for one in monitoring) if spec.eks.software.reads_metrics else ()
         name, depends = serving_stack(spec.name), (*before, *metrics)
         yield StackPlan(name=name, kind="serving", of="", outlives=False, depends_on=depends)
         if installs:

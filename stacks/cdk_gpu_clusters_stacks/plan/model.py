@@ -717,6 +717,8 @@ class ServersPlan:
         weights_path, weights_s3_uri: Where the servers find the model, and where it is copied from; None for neither.
         cache_path: Folder of the local disks that they may write; None for none.
         nodes_per_server: Nodes of the one server of the fleet, in a ComputeDomain; None for servers within a node.
+        canary_weights: Percent of the servers that run a new version in each step; empty without a canary.
+        spare_servers: Places of the fleet that a canary keeps free.
     """
 
     image: str
@@ -730,6 +732,8 @@ class ServersPlan:
     weights_s3_uri: str | None
     cache_path: str | None = None
     nodes_per_server: int | None = None
+    canary_weights: tuple[int, ...] = ()
+    spare_servers: int = 0
 
     def count_on(self, nodes: int) -> int:
         """Servers on so many nodes."""

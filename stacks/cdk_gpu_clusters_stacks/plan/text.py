@@ -253,6 +253,10 @@ def _servers(servers: ServersPlan) -> Iterator[str]:
         first, last = servers.first_server_port, servers.first_server_port + servers.servers_per_node - 1
         ports = f"port {first}" if first == last else f"ports {first} to {last}"
         yield f"{head}, on {ports} behind {servers.node_port}; healthy with {servers.minimum_servers} up"
+    if servers.canary_weights:
+        steps = ", then ".join(map(str, servers.canary_weights))
+        free = f"; {count(servers.spare_servers, 'place')} of the fleet kept free" if servers.spare_servers else ""
+        yield f"new versions first on {steps} percent of the servers, and taken back on errors{free}"
     if servers.weights_path is not None:
         source = f", copied from {servers.weights_s3_uri}" if servers.weights_s3_uri else ""
         yield f"weights at {servers.weights_path}{source}"

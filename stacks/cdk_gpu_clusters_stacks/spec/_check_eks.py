@@ -171,12 +171,15 @@ def check_efa_claims(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[F
     return faults
 
 
-_GATEWAY, _KEDA = ("eks", "gateway"), ("eks", "software", "keda")
+_GATEWAY = ("eks", "gateway")
+#: What reads metrics of model servers in the cluster, by the key that asks for it.
+_READERS = {"keda": "KEDA", "argo_rollouts": "Argo Rollouts"}
 
 
 def _check_serving(spec: EksSpec, parts: SpecParts) -> list[Fault]:
     """Find what serves no model, or reaches nothing of what it needs."""
-    asked = [key for key, given in ((_GATEWAY, spec.gateway is not None), (_KEDA, spec.software.keda)) if given]
+    readers = [("eks", "software", name) for name in _READERS if getattr(spec.software, name)]
+    asked: list[Key] = [*([_GATEWAY] if spec.gateway is not None else []), *readers]
     faults: list[Fault] = []
     if isinstance(parts.network, NewNetwork) and parts.network.egress == "closed":
         finding = EKS_SERVING_NETWORK.finding(
@@ -190,14 +193,14 @@ def _check_serving(spec: EksSpec, parts: SpecParts) -> list[Fault]:
         faults += _check_gateway(spec.gateway, parts)
     metrics = None if parts.monitoring is None else parts.monitoring.metrics
     has_workspace = metrics is not None and metrics.destination == "workspace"
-    if spec.software.keda and not has_workspace and not parts.monitoring_is_broken:
+    for key in [] if has_workspace or parts.monitoring_is_broken else readers:
         finding = EKS_QUEUE_METRICS.finding(
-            cause="KEDA has no metrics to read",
+            cause=f"{_READERS[key[-1]]} has no metrics to read",
             got="no monitoring.metrics" if metrics is None else f"destination: {metrics.destination}",
             allowed="monitoring: { metrics: { destination: workspace } }",
-            fix="add it, or remove keda",
+            fix=f"add it, or remove {key[-1]}",
         )
-        faults += faults_at(_KEDA, [finding])
+        faults += faults_at(key, [finding])
     return faults
 
 

@@ -165,12 +165,24 @@ EKS_SERVING_NETWORK = define_rule(
     "GPU-SRV-021",
     "what serves models on EKS reaches AWS from the network of the cluster",
     source="AWS Load Balancer Controller: it calls EC2, Elastic Load Balancing and AWS WAF; Route 53 is reached by the "
-    "internet; KEDA queries aps-workspaces",
+    "internet; KEDA and Argo Rollouts query aps-workspaces",
 )
 EKS_QUEUE_METRICS = define_rule(
     "GPU-SRV-022",
-    "KEDA reads the metrics of model servers from a workspace of monitoring.metrics",
-    source="kedacore/keda @ 68a5b50, pkg/scalers/prometheus_scaler.go; a collector sends metrics to one destination",
+    "KEDA and Argo Rollouts read the metrics of model servers from a workspace of monitoring.metrics",
+    source="kedacore/keda @ 68a5b50, pkg/scalers/prometheus_scaler.go; argoproj/argo-rollouts @ 838d4e7, "
+    "metricproviders/prometheus; a collector sends metrics to one destination",
+)
+CANARY_ROLLOUTS = define_rule(
+    "GPU-SPEC-070",
+    "a canary is of a model on Amazon EKS, with eks.software.argo_rollouts",
+    source="argoproj/argo-rollouts @ 838d4e7, docs/architecture.md: without its controller a Rollout has no pods",
+)
+CANARY_METRICS = define_rule(
+    "GPU-SPEC-071",
+    "a canary is of a server of vLLM, by whose metrics it is judged",
+    source="this library: the collector of a cluster file scrapes servers whose image names vLLM; vllm-project/vllm "
+    "@ 005a810, vllm/v1/metrics/loggers.py",
 )
 EKS_NAMES = define_rule(
     "GPU-SPEC-040",

@@ -53,10 +53,11 @@ class Resource(Enum):
     SOFTWARE = auto()
     #: Karpenter itself: its role, its queue of notices and its chart.
     KARPENTER = auto()
-    #: Roles of what serves models in the cluster: of load balancers, of names, and of their number.
+    #: Roles of what serves models in the cluster: of load balancers, of names, of their number and of new versions.
     BALANCER_ROLE = auto()
     NAMES_ROLE = auto()
     SCALER_ROLE = auto()
+    CANARY_ROLE = auto()
 
     #: The cluster of AWS PCS, and what is in it beside the fleets.
     SLURM_CLUSTER = auto()

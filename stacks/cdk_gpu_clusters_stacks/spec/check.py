@@ -10,6 +10,7 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
+from ._check_canary import check_canaries
 from ._check_data import check_stores
 from ._check_eks import check_devices, check_efa_claims, check_eks, check_node_pool
 from ._check_inference import check_balancer, check_inference_nodes, check_inference_values, check_server
@@ -88,6 +89,7 @@ def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
             faults += check_fleet_nodes(fleet)
     faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
     faults += check_slinky(parts, fleets) + check_eks_teams(parts, fleets) + check_efa_claims(parts, fleets)
+    faults += check_canaries(fleets)
     faults += check_pcs(parts, fleets) + check_monitoring(parts, fleets)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)

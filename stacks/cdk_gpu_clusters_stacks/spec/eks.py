@@ -130,6 +130,11 @@ class SoftwareSpec(SpecModel):
         description="Whether KEDA is part of it, and scales model servers of vLLM by their queue and their cache. It "
         "reads the workspace of `monitoring.metrics`.",
     )
+    argo_rollouts: Annotated[bool, makes(Resource.CANARY_ROLE)] = Field(
+        default=False,
+        description="Whether Argo Rollouts is part of it, which tries new versions of fleets with a `canary`. It reads "
+        "the workspace of `monitoring.metrics`.",
+    )
     mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,
         description="Registry, with a path if any, that holds copies of all charts and images, for networks without "
@@ -141,6 +146,11 @@ class SoftwareSpec(SpecModel):
     def efa_software(self) -> EfaSoftware:
         """What gives pods EFA interfaces, as charts and jobs take it."""
         return EfaSoftware(self.efa)
+
+    @property
+    def reads_metrics(self) -> bool:
+        """Whether a program in the cluster queries the workspace of the metrics."""
+        return self.keda or self.argo_rollouts
 
 
 class TeamQuotaSpec(SpecModel):
@@ -321,4 +331,4 @@ class EksSpec(SpecModel):
     @property
     def has_serving_roles(self) -> bool:
         """Whether a stack is made for the roles of what serves models."""
-        return self.gateway is not None or self.software.keda
+        return self.gateway is not None or self.software.reads_metrics

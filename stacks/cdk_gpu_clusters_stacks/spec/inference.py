@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from dataclasses import fields
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from cdk_gpu_clusters.kubernetes.canary import Canary
+from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.rules.model_servers import ServerSlots
 
 from ._base import AsTuple, Environment, Line, SpecModel, Text, VariableName
@@ -107,6 +110,55 @@ class ServerSpec(SpecModel):
     )
 
 
+# `canary`: how a new version of a model is tried on Amazon EKS.
+
+_DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(Canary)}
+
+
+class CanarySpec(SpecModel):
+    """How a new version of a model is tried on some of its servers, and when it is taken back."""
+
+    weights: Annotated[tuple[int, ...], AsTuple] = Field(
+        default=_DEFAULTS["weights"],
+        description="Servers that run the new version in each step, in percent of all, one at least. After the last "
+        "step it gets all of them.",
+    )
+    step_minutes: int = Field(
+        default=_DEFAULTS["step_minutes"],
+        description="How often each step is judged, once a minute, after the five minutes in which metrics fill.",
+    )
+    max_error_percent: float = Field(
+        default=_DEFAULTS["max_error_percent"],
+        description="Most requests that the new version may answer with a status of 500 to 599, in percent.",
+    )
+    max_first_token_percent: int = Field(
+        default=_DEFAULTS["max_first_token_percent"],
+        description="Longest time to the first token, as the 95th percentile, in percent of that of the present "
+        "version.",
+    )
+    errors_only: bool = Field(default=False, description="Whether errors alone are judged, and no time.")
+    spare_servers: int = Field(
+        default=_DEFAULTS["spare_servers"],
+        description="Places of the fleet that stay free for servers of a new version. Default: none; it takes places "
+        "of present servers, a quarter at a time.",
+    )
+
+    def canary(self, workspace: PrometheusWorkspace) -> Canary:
+        """The canary, as model servers take it.
+
+        Args:
+            workspace: Where the metrics of its servers are.
+        """
+        return Canary(
+            workspace=workspace,
+            weights=self.weights,
+            step_minutes=self.step_minutes,
+            max_error_percent=self.max_error_percent,
+            max_first_token_percent=None if self.errors_only else self.max_first_token_percent,
+            spare_servers=self.spare_servers,
+        )
+
+
 # The fleet and its load balancer.
 
 CertificateArn = Annotated[
@@ -195,6 +247,12 @@ class InferenceFleetSpec(NodesSpec):
     )
     load_balancer: Annotated[LoadBalancerSpec, NO_CHANGE] = Field(
         default=LoadBalancerSpec(), description="The load balancer; it needs a certificate, or plain_http."
+    )
+    canary: Annotated[CanarySpec | None, updates(Resource.SOFTWARE)] = Field(
+        default=None,
+        description="How a new version is tried on some servers first, and taken back on errors, with "
+        "`orchestrator: eks` and `eks.software.argo_rollouts`. `{}` takes all defaults. Default: a new version rolls "
+        "through the servers.",
     )
     scratch: Annotated[bool | None, updates(*TEMPLATES)] = Field(
         default=None,

@@ -366,6 +366,17 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "apply: true }",
         "apply: true, keda: true }",
     ),
+    "EKS: new versions tried first": (
+        SERVED_ON_EKS.replace("apply: true }", "apply: true, argo_rollouts: true }")
+        + "monitoring: { metrics: { destination: workspace } }\n",
+        "      max_nodes: 4\n",
+        "      max_nodes: 4\n      canary: { spare_servers: 1 }\n",
+    ),
+    "EKS: what tries new versions": (
+        SERVED_ON_EKS + "monitoring: { metrics: { destination: workspace } }\n",
+        "apply: true }",
+        "apply: true, argo_rollouts: true }",
+    ),
     "EKS: kubectl for its nodes": (
         _on(_EXISTING_EKS + _KUBECTL, TRAINING),
         "my-tools/kubectl",

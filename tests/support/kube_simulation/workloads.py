@@ -4,6 +4,8 @@ Each follows its source:
 
 * Deployment: kubernetes v1.20.2, pkg/controller/deployment/rolling.go, as in the Kubernetes documentation,
   "Deployments": a share of unavailable pods is rounded down, to one at least where there is no surge.
+* Rollout: argoproj/argo-rollouts v1.9.0, utils/replicaset/replicaset.go, `resolveFenceposts`: as a Deployment. Here
+  every version passes its steps, between which the real one waits.
 * LeaderWorkerSet: kubernetes-sigs/lws v0.10.0, api/leaderworkerset/v1 (RecreateGroupOnPodRestart; rolling updates from
   the last group, `maxUnavailable` at a time).
 * JobSet: kubernetes-sigs/jobset v0.12.0, api/jobset/v1alpha2 (BlockingRecreate, failure policies). Job: Kubernetes
@@ -57,7 +59,8 @@ class Deployment(OfManifest):
         ready = dict.fromkeys(self._counts, 0)
         for pod in self.pods:
             ready[pod.revision] += cluster.is_ready(pod)
-        rolling = self.spec["strategy"]["rollingUpdate"]
+        strategy = self.spec["strategy"]
+        rolling = strategy["canary"] if "canary" in strategy else strategy["rollingUpdate"]
         surge = share(rolling["maxSurge"], self.replicas, ceil)
         away = share(rolling["maxUnavailable"], self.replicas, floor)
         self._scale_up(surge)
@@ -235,6 +238,7 @@ def _is_disruption(rule: Manifest) -> bool:
 
 _KINDS: dict[str, Callable[[Manifest], Workload]] = {
     "Deployment": Deployment,
+    "Rollout": Deployment,
     "LeaderWorkerSet": LeaderWorkerSet,
     "JobSet": Gang,
     "Job": Gang,

@@ -8,9 +8,10 @@ import pytest
 
 from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.kubernetes.canary import Canary
+from cdk_gpu_clusters.kubernetes.canary import Canary, with_canary
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace, QueueScaling
 from cdk_gpu_clusters.kubernetes.software.serving import argo_rollouts_chart
@@ -131,6 +132,7 @@ def test_autoscalers_change_the_number_of_the_rollout(kind: str, scaling: Any) -
         ({"scaling": QueueScaling(workspace=WORKSPACE)}, {}, ["GPU-SRV-031"]),
         ({}, {"spare_servers": 1}, ["GPU-SRV-031"]),
         ({"servers": 3}, {"spare_servers": -1}, ["GPU-SRV-031"]),
+        ({"servers": 0}, {"spare_servers": 2}, ["GPU-K8S-010", "GPU-SRV-031"]),
         ({"scaling": SCALING}, {"spare_servers": 2}, ["GPU-SRV-031"]),
         ({}, {"max_error_percent": 100, "step_minutes": 0}, ["GPU-SRV-032", "GPU-SRV-032"]),
         ({}, {"max_error_percent": -1}, ["GPU-SRV-032"]),
@@ -161,3 +163,19 @@ def test_a_server_without_metrics_is_refused_where_they_are_asked() -> None:
 )
 def test_the_smallest_canaries_are_taken(model: dict[str, Any], canary: dict[str, Any]) -> None:
     assert steps(deployed(model=model, **canary))
+
+
+def test_a_model_over_several_nodes_is_refused_and_one_of_a_pod_each_is_not() -> None:
+    # Argo Rollouts makes pods of one template; it would leave a LeaderWorkerSet as it is, without a word.
+    pool = node_pool("large", instance_type="p5.48xlarge", node_count=4)
+    server = ServerPod(image="vllm/vllm-openai:v0.21.0")
+    over_nodes = multi_node_model("large", pool, server, nodes_per_server=2)
+    with pytest.raises(ConfigError) as error:
+        with_canary(over_nodes, Canary(workspace=WORKSPACE))
+    (finding,) = error.value.findings
+    assert (finding.id, finding.path) == ("GPU-SRV-034", "canary")
+    assert "ModelRoute(weights=...)" in finding.fix
+
+    one_pod_each = model_deployment("large", pool, server, devices_per_server=8)
+    kinds = [one["kind"] for one in with_canary(one_pod_each, Canary(workspace=WORKSPACE))]
+    assert kinds.count("Rollout") == kinds.count("AnalysisTemplate") == 1

@@ -215,7 +215,7 @@ def promised(case: Case, at_once: int) -> dict[str, int]:
     for one in case.objects:
         name = f"{one['kind']}/{one['metadata']['name']}"
         nodes = case.pools[0].node_count
-        if one["kind"] == "Deployment":
+        if one["kind"] in {"Deployment", "Rollout"}:
             servers = one["spec"].get("replicas") or most_servers(case.objects, one["metadata"]["name"])
             percent = max(25, ceil(100 * min(at_once, nodes) / nodes))
             found[name] = ceil(servers * percent / 100)

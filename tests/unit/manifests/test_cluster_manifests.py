@@ -23,6 +23,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 #: Examples, and how many objects each makes.
 COUNTS = {
     "eks-g5-dev": 7,
+    "eks-g6e-canary": 15,
     "eks-g6e-teams": 35,
     "eks-g6e-vllm": 10,
     "eks-p4d-mig": 11,

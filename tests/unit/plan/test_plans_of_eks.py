@@ -193,6 +193,43 @@ def test_servers_that_an_autoscaler_takes_over_are_said_to_go_to_one(
     assert ("the servers of chat go to one each" in change.nodes) is falls
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "remade", "falls"),
+    [
+        ("nodes: 4", "nodes: 4, canary: {}", True, False),
+        ("nodes: 4, canary: {}", "nodes: 4", True, False),
+        ("nodes: 4", "min_nodes: 2, max_nodes: 4, canary: {}", True, False),  # nothing was applied of the Rollout
+        ("nodes: 4, canary: {}", "nodes: 4, canary: { step_minutes: 30 }", False, False),
+        ("nodes: 4, canary: {}", "min_nodes: 2, max_nodes: 4, canary: {}", False, True),
+    ],
+)
+def test_servers_that_get_a_canary_or_lose_it_are_said_to_be_replaced(
+    load: Load, before: str, after: str, *, remade: bool, falls: bool
+) -> None:
+    server = (
+        'server: { image: "vllm/vllm-openai:v0.21.0", command: [--model, Qwen/Qwen3-8B, --max-model-len, "16384"] }'
+    )
+    fleet = f"inference: {{ fleets: {{ chat: {{ instance_type: g6.xlarge, NODES, {server} }} }} }}\n"
+    section = "monitoring: { metrics: { destination: workspace } }\n"
+    section += "eks: { software: { apply: true, argo_rollouts: true } }\n"
+    text = HEAD.format(region="us-east-1") + NEW + section + fleet
+    comparison = compare_clusters(*(load(text.replace("NODES", one)) for one in (before, after)))
+    (change,) = [one for one in comparison.changes if one.stack == "lab-software"]
+    assert ("all servers of chat go" in change.nodes) is remade
+    assert "new versions of" not in change.nodes
+    assert ("the servers of chat go to one each" in change.nodes) is falls
+
+
+@pytest.mark.parametrize("canary", [True, False])
+def test_a_new_version_is_said_to_be_tried_first_where_there_is_a_canary(load: Load, *, canary: bool) -> None:
+    text = (EXAMPLES / "eks-g6e-canary.yaml").read_text("utf-8")
+    text = text if canary else text.replace("      canary: {", "      # canary: {")
+    comparison = compare_clusters(load(text), load(text.replace("v0.21.0", "v0.22.0")))
+    (change,) = [one for one in comparison.changes if one.stack == "versions-software"]
+    assert ("new versions of chat are tried on some servers first" in change.nodes) is canary
+    assert "all servers" not in change.nodes
+
+
 def test_teams_are_shown_with_what_they_may_have_at_most(plan: Callable[..., ClusterPlan]) -> None:
     quotas = "{ fleet: one, nominal: 8, borrowing_limit: 4, lending_limit: 2 }"
     teams = f"{{ research: {{ weight: 2, quotas: [{quotas}], principal_arns: ['arn:aws:iam::111122223333:role/r'] }} }}"

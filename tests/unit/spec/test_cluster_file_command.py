@@ -65,6 +65,7 @@ def test_examples_are_right(example: Path, capsys: pytest.CaptureFixture[str]) -
 def test_the_examples_are_those_that_are_promised() -> None:
     assert {path.stem for path in EXAMPLES} >= {
         "eks-g5-dev",
+        "eks-g6e-canary",
         "eks-g6e-teams",
         "eks-g6e-vllm",
         "eks-p4d-mig",
