@@ -20,17 +20,14 @@ from cdk_gpu_clusters.fleet.karpenter import (
     gpu_node_overlay,
     gpu_node_pool,
 )
-from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
-from cdk_gpu_clusters.fleet.plan import FleetPlan, plan_fleet
-from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
-from cdk_gpu_clusters.fleet.request import FleetRequest, ReservationFacts
+from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
+from cdk_gpu_clusters.fleet.plan import FleetPlan
 from kubernetes_schemas import check_objects
-from matrix.axes import Makes
 from matrix.cloud import Cloud, Place
-from matrix.combinations import Combination, frames
+from matrix.combinations import Combination
 from matrix.invariant import invariants
+from matrix.node_group_plans import combinations, planned
 from matrix.nodes import Nodes
-from matrix.outcome import outcome_of, terms_of
 
 #: The invariants of nodes that Karpenter and EKS launch alike.
 ALIKE = (
@@ -56,42 +53,6 @@ CAPACITY = {
 }
 #: What was looked at when the axes were last changed: an axis never shrinks.
 LAUNCHED, REFUSED = 420, 135
-
-
-def combinations() -> Iterator[Combination]:
-    """Those that a managed node group takes: every type with each of its layouts, and every layout and purchase."""
-    seen: set[object] = set()
-    for frame in frames():
-        if frame.profile.makes is not Makes.NODE_GROUP:
-            continue
-        outcome = outcome_of(frame)
-        if outcome.interfaces is None or not outcome.is_accepted:
-            continue
-        layout = outcome.interfaces.interfaces
-        sights = {(frame.instance_type, layout), (frame.purchase, layout)}
-        if not sights <= seen:
-            seen |= sights
-            yield frame
-
-
-def planned(combination: Combination) -> tuple[FleetPlan, NodeGroupPlan]:
-    asked = combination.asked.purchase
-    fleet = plan_fleet(
-        FleetRequest(
-            name="pool",
-            instance_type=combination.instance_type,
-            profile=EKS_MANAGED,
-            minimum=combination.nodes,
-            maximum=combination.nodes,
-            terms=terms_of(combination.purchase),
-            reservation=ReservationFacts(
-                is_for_fleet=asked.is_made_here, has_placement_group=asked.is_in_group and not asked.is_made_here
-            ),
-            efa=combination.efa,
-            interface_policy=combination.policy,
-        )
-    )
-    return fleet, plan_node_group(fleet, NodeGroupRequest(name="pool"))
 
 
 def objects_of(fleet: FleetPlan, group: NodeGroupPlan) -> list[dict[str, Any]]:

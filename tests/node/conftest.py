@@ -24,10 +24,8 @@ def haproxy() -> str:
 @pytest.fixture(scope="session")
 def lab(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Where nodes are booted."""
-    made = Lab(app_factory, tmp_path_factory.mktemp("lab"))
-    made.cloud.start()
-    yield made
-    made.cloud.stop()
+    with Lab(app_factory, tmp_path_factory.mktemp("lab")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +65,15 @@ def tutorial(
         lab = pool.submit(Lab, app_factory, tmp_path_factory.mktemp("lab"), kind=PyTorchNode)
         reader_root()
         made = lab.result()
-    made.cloud.start()
-    settings = made.cloud.account.settings
-    terminals = []
-    for name in ("reader", "second"):
-        (folder / name).mkdir()
-        terminals.append(Terminal(folder / name, wheels=wheels, versions=versions, settings=settings))
-    run = Tutorial(PAGE.read_text(encoding="utf-8"), terminals[0], terminals[1])
-    try:
-        with Region(made) as run.region:
-            yield run
-    finally:
-        for terminal in terminals:
-            terminal.close()
-        made.cloud.stop()
+    with made, ExitStack() as opened:
+        settings = made.cloud.account.settings
+        terminals = []
+        for name in ("reader", "second"):
+            (folder / name).mkdir()
+            terminals.append(Terminal(folder / name, wheels=wheels, versions=versions, settings=settings))
+            opened.callback(terminals[-1].close)
+        run = Tutorial(PAGE.read_text(encoding="utf-8"), terminals[0], terminals[1])
+        run.region = opened.enter_context(Region(made))
+        yield run
     if request.config.getoption("--update"):
         PAGE.write_text(run.updated(), encoding="utf-8")

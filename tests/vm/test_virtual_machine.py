@@ -65,10 +65,8 @@ umount /mnt
 @pytest.fixture(scope="module")
 def lab(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Where the machine is booted."""
-    made = Lab(app_factory, tmp_path_factory.mktemp("lab"), kind=VirtualNode)
-    made.cloud.start()
-    yield made
-    made.cloud.stop()
+    with Lab(app_factory, tmp_path_factory.mktemp("lab"), kind=VirtualNode) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

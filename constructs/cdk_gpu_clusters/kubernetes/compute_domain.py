@@ -1,4 +1,4 @@
-"""ComputeDomains: memory of GPUs that the pods of one job share over the NVLink of an UltraServer.
+"""ComputeDomains: memory of GPUs that the pods of one job or server share over the NVLink of an UltraServer.
 
 NVIDIA's DRA driver starts an IMEX daemon on each node that runs a pod of the job, and gives the pod a channel. GPUs
 come from the device plugin as everywhere else.
@@ -47,6 +47,12 @@ DOMAINS_VERSION = define_rule(
     source="kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, docs/prerequisites.md: 1.34.2; kubernetes-sigs/kueue "
     "v0.19.2, docs, Set Up Dynamic Resource Allocation: 1.34 (read 2026-11-27)",
 )
+ONE_SERVER = define_rule(
+    "GPU-IMEX-004",
+    "a ComputeDomain is of one server",
+    source="kubernetes-sigs/dra-driver-nvidia-gpu issue 934 (open, 2026-03-10): no ComputeDomain of its own for each "
+    "replica of a LeaderWorkerSet; kubernetes-sigs/lws v0.10.0, api/leaderworkerset/v1: one template for all groups",
+)
 _SINCE = (1, 34)
 
 
@@ -84,7 +90,7 @@ def domain_nodes(pool: NodePool) -> int:
 
 
 def compute_domain(name: str, *, namespace: str) -> KubernetesObject:
-    """The ComputeDomain of a job; the driver makes the ResourceClaimTemplate that the job's pods name.
+    """The ComputeDomain of a job or server; the driver makes the ResourceClaimTemplate that its pods name.
 
     It counts no nodes: `numNodes` gates nothing since IMEX daemons find each other by name, and is deprecated.
 
@@ -124,12 +130,13 @@ def domain_affinity(labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 @check
-def check_compute_domain(pool: NodePool, node_count: int) -> Iterator[Finding]:
+def check_compute_domain(pool: NodePool, node_count: int, *, path: str = "node_count") -> Iterator[Finding]:
     """Find a domain on nodes without an NVLink between them, or one that no UltraServer can hold.
 
     Args:
         pool: Group of the nodes.
         node_count: How many of them the job takes.
+        path: The parameter that holds this number.
     """
     if not in_ultraservers(pool):
         yield ULTRASERVERS.finding(
@@ -146,8 +153,32 @@ def check_compute_domain(pool: NodePool, node_count: int) -> Iterator[Finding]:
             cause="the pods of a domain share memory over the NVLink of one UltraServer, and no further",
             got=f"{node_count} nodes",
             allowed=f"1 to {most} nodes",
-            fix="run a job on each UltraServer, or leave compute_domain out: NCCL then uses EFA between all nodes",
-            path="node_count",
+            fix="take the nodes of one UltraServer, or leave compute_domain out: NCCL then uses EFA between all nodes",
+            path=path,
+        )
+
+
+@check
+def check_one_server(nodes: int, nodes_per_server: int, servers: int | None) -> Iterator[Finding]:
+    """Find a model with several servers, which would be in one domain: all groups have one pod template.
+
+    Args:
+        nodes: Nodes of the group.
+        nodes_per_server: Nodes of each server.
+        servers: How many; as many as the nodes allow if None.
+
+    Example:
+        >>> [one.id for one in check_one_server(18, 9, None)]
+        ['GPU-IMEX-004']
+    """
+    count = nodes // max(1, nodes_per_server) if servers is None else servers
+    if count > 1:
+        yield ONE_SERVER.finding(
+            cause="all groups of a LeaderWorkerSet have one pod template, and so would share one domain",
+            got=f"{count} servers of {nodes_per_server} nodes each",
+            allowed="1 server",
+            fix="write servers=1, and a model for each further server; or leave compute_domain out",
+            path="servers",
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.compute_domain import check_compute_domain, check_one_server, domain_affinity
 from cdk_gpu_clusters.kubernetes.device_claims import DeviceClaims
 from cdk_gpu_clusters.kubernetes.gang_job import NODE_COUNT, check_gpus, queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import placement, pod_claims, pod_resources, whole_node
@@ -63,6 +64,7 @@ def multi_node_model(
     queue: str | None = None,
     same_layer: int | None = None,
     efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
+    compute_domain: bool = False,
 ) -> list[KubernetesObject]:
     """A LeaderWorkerSet of vLLM servers over several entire nodes each, with the Service of their leaders and a budget.
 
@@ -82,9 +84,12 @@ def multi_node_model(
         same_layer: Layer of the network, from 1 at the top, in which all nodes of a server must share a network node.
             Kueue places them: it takes a queue.
         efa: What gives its pods EFA interfaces, as in `cluster_software(efa=...)`.
+        compute_domain: Whether the pods of its one server share the memory of their GPUs over the NVLink of one
+            UltraServer, by a ComputeDomain. Needs NVIDIA's DRA driver: `cluster_software(compute_domains=True)`.
 
     Raises:
-        ConfigError: GPU-K8S-001 to -004, -009, -015, -019 and those of a server (GPU-INF), all at once.
+        ConfigError: GPU-K8S-001 to -004, -009, -015, -019, GPU-IMEX-001, -002 and -004, and those of a server
+            (GPU-INF), all at once.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -96,19 +101,18 @@ def multi_node_model(
     """
     raise_for(
         [
-            *check_name(name, longest=_LONGEST_NAME),
             *check_name(namespace, path="namespace"),
             *([] if queue is None else check_name(queue, path="queue")),
-            *check_gpus(pool),
-            *_check_nodes(pool, nodes_per_server, servers),
+            *check_multi_node(name, pool, nodes_per_server, servers=servers, compute_domain=compute_domain),
             *check_layer(pool, same_layer, queue),
             *check_server(pool, server),
         ]
     )
     count = servers or pool.node_count // nodes_per_server
-    claims, claim = DeviceClaims(name=name, pool=pool, namespace=namespace, efa=efa), f"{name}-weights"
+    claims = DeviceClaims(name=name, pool=pool, namespace=namespace, efa=efa, has_domain=compute_domain)
+    claim = f"{name}-weights"
     weights = [] if server.weights_uri is None else s3_volume(claim, server.weights_uri, namespace=namespace)
-    near = topology_annotation(pool, same_layer) if queue is not None else {}
+    near = topology_annotation(pool, same_layer, same_ultraserver=compute_domain) if queue is not None else {}
     told = {**near, _GROUP: "server"} if near else {}
     return [
         *weights,
@@ -153,6 +157,33 @@ def _pods_away(pool: NodePool, nodes_per_server: int) -> int:
     """
     nodes = max(1, pool.drained_percent * pool.node_count // 100)
     return (nodes - 1) * nodes_per_server + 1
+
+
+@check
+def check_multi_node(
+    name: str, pool: NodePool, nodes_per_server: int, *, servers: int | None = None, compute_domain: bool = False
+) -> Iterator[Finding]:
+    """Find servers over several nodes that never start on a group, or cannot have a domain there.
+
+    Args:
+        name: Name of the LeaderWorkerSet.
+        pool: Group of the nodes.
+        nodes_per_server: Nodes of each server.
+        servers: How many; as many as the nodes allow if left out.
+        compute_domain: Whether a ComputeDomain is asked for.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> pool = node_pool("large", instance_type="p5.48xlarge", node_count=4)
+        >>> [one.id for one in check_multi_node("large", pool, 5)]
+        ['GPU-K8S-002']
+    """
+    yield from check_name(name, longest=_LONGEST_NAME)
+    yield from check_gpus(pool)
+    yield from _check_nodes(pool, nodes_per_server, servers)
+    if compute_domain:
+        yield from check_compute_domain(pool, nodes_per_server, path="nodes_per_server")
+        yield from check_one_server(pool.node_count, nodes_per_server, servers)
 
 
 @check
@@ -207,6 +238,8 @@ def _template(
         "spec": {
             **pod_fields(server),
             **placement(pool),
+            # Kueue keeps the pods of a queue in one UltraServer.
+            **(domain_affinity({_SET: name}) if claims.has_domain and not annotations else {}),
             **pod_claims(claims.of_pod),
             "containers": [container],
             **({"volumes": volumes} if volumes else {}),

@@ -16,10 +16,11 @@ from cdk_gpu_clusters.fleet.karpenter import (
     karpenter_name,
 )
 from cdk_gpu_clusters.kubernetes.compute_domain import domain_nodes, in_ultraservers
-from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, gateway_objects, model_route
+from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, ModelRoute, gateway_objects, model_route
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
+from cdk_gpu_clusters.kubernetes.multi_node_model import LEADER, multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, yaml_text
@@ -134,7 +135,10 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool], names: ServingName
             parts[f"services/{each}"] = manifest
             if gateway is not None:
                 server = _server(pools[name].name, fleet, serving)
-                routes[f"routes/{each}"] = Manifest(objects=model_route(each, gateway, server))
+                # Of servers over several nodes, the leader takes requests.
+                service = each if fleet.nodes_per_server is None else f"{each}{LEADER}"
+                route = model_route(each, gateway, server, ModelRoute(weights={service: 1}))
+                routes[f"routes/{each}"] = Manifest(objects=route)
     return parts | routes
 
 
@@ -329,7 +333,8 @@ def training_jobs(
     domain = software.compute_domains and in_ultraservers(pool)
     jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False, domain=domain, efa=software.efa_software)}
     if software.ray:
-        jobs["ray-job"] = _ray_job(name, fleet, pool, source.reference("ray"), efa=software.efa_software)
+        image_of_ray = source.reference("ray")
+        jobs["ray-job"] = _ray_job(name, fleet, pool, image_of_ray, domain=domain, efa=software.efa_software)
     if software.trainer:
         jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True, domain=domain, efa=software.efa_software)
     if pool.node_count > 1:
@@ -352,8 +357,7 @@ def _torchrun(
         # Trainer makes a JobSet of its job's name, which must not be that of the other job.
         _short(f"{name}-train-job" if trainer else f"{name}-job", _LONGEST_JOB),
         pool,
-        # A job with a domain has one UltraServer.
-        node_count=domain_nodes(pool) if domain else pool.node_count,
+        node_count=_job_nodes(pool, domain=domain),
         image=image,
         command=["--no-python", "python", "-c", _SCRIPT],
         environment=fleet.environment,
@@ -364,7 +368,12 @@ def _torchrun(
     return _image_findings(objects, pool, _CHANGE)
 
 
-def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, efa: EfaSoftware) -> Manifest:
+def _job_nodes(pool: NodePool, *, domain: bool) -> int:
+    """Nodes of a job over a fleet: with a domain those of one UltraServer."""
+    return domain_nodes(pool) if domain else pool.node_count
+
+
+def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, domain: bool, efa: EfaSoftware) -> Manifest:
     objects = gpu_ray_job(
         _short(f"{name}-ray", _LONGEST_RAY_JOB),
         pool,
@@ -373,8 +382,9 @@ def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, efa: Ef
             ray_version=image_of("ray").tag.partition("-")[0],
             environment=fleet.environment,
             efa=efa,
+            compute_domain=domain,
         ),
-        node_count=pool.node_count,
+        node_count=_job_nodes(pool, domain=domain),
         command=["python", "-c", RAY_SCRIPT],
     )
     return _image_findings(objects, pool, _CHANGE_RAY)
@@ -391,6 +401,10 @@ def _image_findings(objects: list[KubernetesObject], pool: NodePool, *told: str)
 
 def model_services(name: str, fleet: InferenceFleetSpec, pool: NodePool, serving: Serving) -> dict[str, Manifest]:
     """The model servers of an inference fleet by their name; with MIG a deployment for each profile."""
+    if fleet.nodes_per_server is not None:
+        server = _server(pool.name, fleet, serving)
+        made = multi_node_model(name, pool, server, nodes_per_server=fleet.nodes_per_server, compute_domain=True)
+        return {name: Manifest(objects=made, comments=_told_of_secrets(f"LeaderWorkerSet/{name}", fleet, server))}
     return {one.name: _deployment(one, fleet, pool, serving) for one in served_models(name, fleet, pool)}
 
 
@@ -421,6 +435,12 @@ def _deployment(model: ServedModel, fleet: InferenceFleetSpec, pool: NodePool, s
         scaling=scaling,
         canary=canary,
     )
+    kind = "Deployment" if canary is None else "Rollout"
+    return Manifest(objects=objects, comments=_told_of_secrets(f"{kind}/{name}", fleet, server))
+
+
+def _told_of_secrets(of: str, fleet: InferenceFleetSpec, server: ServerPod) -> dict[str, str]:
+    """What is not made here, and pods wait for."""
     told = [
         f"Secret {one.name} is not made here: its key {one.key} holds what {_source(fleet, variable)} has."
         for variable, one in server.secrets.items()
@@ -430,8 +450,7 @@ def _deployment(model: ServedModel, fleet: InferenceFleetSpec, pool: NodePool, s
             f"Secret {server.image_pull_secret}, of type docker-registry, is not made here: it holds the login in "
             f"{fleet.server.registry_login.arn}."
         )
-    kind = "Deployment" if canary is None else "Rollout"
-    return Manifest(objects=objects, comments={f"{kind}/{name}": "\n".join(told)})
+    return {of: "\n".join(told)}
 
 
 def _source(fleet: InferenceFleetSpec, variable: str) -> str:

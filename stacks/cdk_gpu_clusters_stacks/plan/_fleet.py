@@ -145,6 +145,7 @@ def _servers(view: PlannedFleet, spec: InferenceFleetSpec) -> ServersPlan | None
         cache_path=spec.server.cache_path,
         canary_weights=() if canary is None else canary.weights,
         spare_servers=0 if canary is None else canary.spare_servers,
+        nodes_per_server=spec.nodes_per_server,
     )
 
 

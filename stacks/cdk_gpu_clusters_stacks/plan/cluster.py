@@ -111,7 +111,7 @@ def _amounts(fleets: Sequence[tuple[FleetReport, int]]) -> tuple[int, float, int
         sum(many for many, _ in devices),
         sum(many * gib for many, gib in devices),
         sum(nodes * fleet.node.mig.slices for fleet, nodes in fleets if fleet.node.mig is not None),
-        sum(nodes * fleet.servers.servers_per_node for fleet, nodes in fleets if fleet.servers is not None),
+        sum(fleet.servers.count_on(nodes) for fleet, nodes in fleets if fleet.servers is not None),
     )
 
 

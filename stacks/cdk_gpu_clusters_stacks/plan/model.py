@@ -718,6 +718,7 @@ class ServersPlan:
         cache_path: Folder of the local disks that they may write; None for none.
         canary_weights: Percent of the servers that run a new version in each step; empty without a canary.
         spare_servers: Places of the fleet that a canary keeps free.
+        nodes_per_server: Nodes of the one server of the fleet, in a ComputeDomain; None for servers within a node.
     """
 
     image: str
@@ -732,6 +733,13 @@ class ServersPlan:
     cache_path: str | None = None
     canary_weights: tuple[int, ...] = ()
     spare_servers: int = 0
+    nodes_per_server: int | None = None
+
+    def count_on(self, nodes: int) -> int:
+        """Servers on so many nodes."""
+        if self.nodes_per_server is not None:
+            return nodes // self.nodes_per_server
+        return nodes * self.servers_per_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

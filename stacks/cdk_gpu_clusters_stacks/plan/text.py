@@ -244,6 +244,9 @@ def _servers(servers: ServersPlan) -> Iterator[str]:
     devices = len(servers.servers[0]) if servers.servers else 0
     what = {"mig": "MIG slice", "neuron": "Neuron device"}.get(servers.device_kind, "GPU")
     head = f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each"
+    if servers.nodes_per_server is not None:
+        nodes = f"{servers.nodes_per_server} nodes, {count(devices, what)} of each"
+        head = f"1 server of {servers.image} over {nodes}, in a ComputeDomain"
     if servers.first_server_port is None:
         yield f"{head}: pods behind a Service, as `gpu-clusters manifests` writes them"
     else:

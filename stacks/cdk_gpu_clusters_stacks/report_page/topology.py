@@ -202,7 +202,10 @@ def _fleet_words(fleet: FleetReport) -> Iterator[str]:
     if servers:
         size = len(servers.servers[0]) if servers.servers else 1
         each = f", each on {size} accelerators" if size > 1 else ""
-        yield f"{count(servers.servers_per_node, 'model server')} per node{each}"
+        if servers.nodes_per_server is None:
+            yield f"{count(servers.servers_per_node, 'model server')} per node{each}"
+        else:
+            yield f"1 model server over {servers.nodes_per_server} nodes"
     for one in fleet.mounts:
         yield f"{one.mount_point}: {one.store}, over {'EFA' if one.over_efa else 'TCP'}"
 

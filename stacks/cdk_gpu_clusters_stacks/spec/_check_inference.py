@@ -44,6 +44,8 @@ from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec, Weights
 from .network import NewNetwork
 from .planned_fleet import COUNTS, PlannedFleet
 
+_READ_OF_SERVER = frozenset({"nodes_per_server", "server", "server.command", "server.image", "server.weights"})
+
 
 def check_inference_values(fleet: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
     """Find what is wrong with an inference fleet of whatever type."""
@@ -86,7 +88,8 @@ def check_inference_nodes(view: PlannedFleet, spec: InferenceFleetSpec) -> list[
     if plan is not None and required is not None:
         found = check_servers_required(required, plan.server_count)
         faults += faults_at((*view.key, "min_servers_per_node"), found)
-    if plan is not None and not view.broken & {"server", "server.command", "server.image", "server.weights"}:
+    # What the GPUs of one node hold says nothing of a server over several.
+    if plan is not None and spec.nodes_per_server is None and not view.broken & _READ_OF_SERVER:
         faults += _check_gpus(view, spec.server, plan)
     return faults
 

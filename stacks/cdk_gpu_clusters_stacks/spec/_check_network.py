@@ -167,10 +167,20 @@ _FACING = "load_balancer.internet_facing"
 
 def check_service_network(network: NewNetwork | ExistingNetwork, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find load balancers without subnets for them, and nodes that they could not reach."""
-    serving = [fleet for fleet in fleets if isinstance(fleet.spec, InferenceFleetSpec)]
+    serving = [
+        fleet
+        for fleet in fleets
+        if isinstance(fleet.spec, InferenceFleetSpec) and (fleet.is_in_service_subnets or _is_balanced(fleet))
+    ]
     if isinstance(network, NewNetwork):
         return _check_balancers_of_new(network, serving)
     return _check_balancers_of_existing(network, serving)
+
+
+def _is_balanced(fleet: PlannedFleet) -> bool:
+    """Whether a load balancer sends requests to its nodes: its own, or on Amazon EKS the gateway."""
+    eks = fleet.parts.eks
+    return fleet.profile.runs_model_servers or (eks is not None and eks.gateway is not None)
 
 
 def _is_public(fleet: PlannedFleet) -> bool:

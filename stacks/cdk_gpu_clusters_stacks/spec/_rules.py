@@ -224,6 +224,17 @@ EKS_EFA = define_rule(
     "charts/karpenter/values.yaml: ignoreDRARequests. This library: the tags by which the Cluster Autoscaler knows "
     "EFA, and NodeSets of Slurm, name the resource of the device plugin",
 )
+MODEL_OVER_NODES = define_rule(
+    "GPU-SPEC-078",
+    "a model over several nodes is a vLLM server on all GPUs of a fixed number of nodes, with orchestrator eks",
+    source="vLLM documentation, Parallelism and Scaling: --nnodes; kubernetes-sigs/lws v0.10.0: LeaderWorkerSet. This "
+    "library: nodes of inference fleets have no EFA, so that only the NVLink of an UltraServer connects them",
+)
+DOMAIN_SOFTWARE = define_rule(
+    "GPU-SPEC-079",
+    "a model over several nodes of an UltraServer has NVIDIA's DRA driver: eks.software.compute_domains",
+    source="kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, docs: it makes the ResourceClaimTemplate that pods name",
+)
 EKS_WEIGHTS = define_rule(
     "GPU-SPEC-041",
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",

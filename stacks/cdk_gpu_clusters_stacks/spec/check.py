@@ -15,6 +15,7 @@ from ._check_data import check_stores
 from ._check_eks import check_devices, check_efa_claims, check_eks, check_node_pool
 from ._check_inference import check_balancer, check_inference_nodes, check_inference_values, check_server
 from ._check_monitoring import check_monitoring
+from ._check_multi_node import check_model_over_nodes
 from ._check_network import check_network, check_region, check_service_network, check_zones
 from ._check_nodes import (
     check_alarms_of,
@@ -156,6 +157,7 @@ _OF_NODES: tuple[tuple[frozenset[str], FleetCheck], ...] = (
     (COUNTS | {"capacity", "efa", "interface_policy", "managed_by", "mig", "update"}, check_node_pool),
     (frozenset({"image"}), check_machine_image),
     (frozenset(), check_devices),
+    (COUNTS | {"devices_per_server", "mig", "nodes_per_server", "server", "update"}, check_model_over_nodes),
     (frozenset(), check_mig),
     (frozenset({"environment", "user_data", "mig", "server"}), check_size),
 )

@@ -237,6 +237,14 @@ class InferenceFleetSpec(NodesSpec):
         description="GPUs or Neuron devices of each server: the size of a tensor-parallel group. Default: 1. Not with "
         "`mig`, where every slice has a server.",
     )
+    nodes_per_server: Annotated[int | None, NO_CHANGE] = Field(
+        default=None,
+        ge=2,
+        description="Nodes of one vLLM server over several nodes of an UltraServer, on EKS. Its pods share the memory "
+        "of their GPUs over NVLink, in a ComputeDomain, and it takes all GPUs of its nodes. Default: a server has GPUs "
+        "of one node.",
+        examples=[18],
+    )
     load_balancer: Annotated[LoadBalancerSpec, NO_CHANGE] = Field(
         default=LoadBalancerSpec(), description="The load balancer; it needs a certificate, or plain_http."
     )

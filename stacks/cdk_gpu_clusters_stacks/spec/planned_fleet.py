@@ -244,7 +244,9 @@ class PlannedFleet(FleetPart):
             return None, []
         if self.broken & {"mig", "devices_per_server"} or (spec.mig is not None and mig is None):
             return None, []
-        slots = spec.slots
+        slots, accelerator = spec.slots, self.plan.instance_type.accelerator
+        if spec.nodes_per_server is not None and accelerator is not None:
+            slots = ServerSlots.tensor_parallel(accelerator.count)
         if mig is not None:
             findings = check_mig_slots(slots, mig.slices_per_node, whole_gpus=mig.whole_gpus_per_node)
             slots = ServerSlots.per_mig_slice(mig.slices_per_node)

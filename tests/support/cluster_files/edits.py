@@ -343,6 +343,14 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "  software: { apply: true }\n",
         "  software: { apply: true }\n  gateway: { plain_http: true, clients: [10.0.0.0/8] }\n",
     ),
+    "EKS: a model over more nodes": (
+        _on(_EXISTING_EKS + _APPLIED, RACK)
+        .replace("trainer: false", "compute_domains: true")
+        .replace("training:", "inference:")
+        .replace("nodes: 9", "nodes: 9\n      nodes_per_server: 5\n      server: { image: vllm/vllm-openai:v0.21.0 }"),
+        "nodes_per_server: 5",
+        "nodes_per_server: 9",
+    ),
     "EKS: another name of its models": (
         SERVED_ON_EKS + "  gateway: { plain_http: true, clients: [10.0.0.0/8], hostname: a.example.org }\n",
         "a.example.org",

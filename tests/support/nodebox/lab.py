@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from cdk_gpu_clusters import GpuFleet
+from nodebox.aws_cli import PLACE, serve_aws_cli
 from nodebox.cloud import Build, Cloud, Fleet
 from nodebox.debian import need_root
 from nodebox.image import eks_layer, other_order
@@ -36,6 +37,20 @@ class Lab:
         self._other_order = other_order(directory / "other", self._layers[-1])
         self._eks = eks_layer(directory / "eks", self._layers[-1])
         self._numbers = itertools.count(1)
+        self._binds: dict[str, Path] = {}
+        self._made = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.cloud.start()
+        self._made.callback(self.cloud.stop)
+        if self._kind.sees_sockets:
+            self._binds = {PLACE: self._directory / "aws.socket"}
+            server = self._made.enter_context(serve_aws_cli(self._binds[PLACE], self._layers[-1]))
+            self._made.callback(server.kill)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._made.close()
 
     def directory(self) -> Path:
         """A new directory."""
@@ -75,6 +90,7 @@ class Lab:
             *([] if debian_order or eks else [self._other_order]),
             *self._layers,
         ]
+        options["binds"] = {**self._binds, **options.get("binds", {})}
         node = self._kind(fleet, directory, layers=layers, account=self.cloud.endpoint, **options)
         try:
             yield node

@@ -49,10 +49,12 @@ class Node(Machine):
         gpus: Its GPUs.
         patience_seconds: Much longer than a boot takes, for a machine that does much else.
         pause_seconds: From one look to the next.
+        sees_sockets: Whether sockets of the host can be bound into it.
     """
 
     patience_seconds: ClassVar[float] = 150
     pause_seconds: ClassVar[float] = 0.3
+    sees_sockets: ClassVar[bool] = True
 
     def __init__(
         self,

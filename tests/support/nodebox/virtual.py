@@ -67,6 +67,7 @@ class VirtualNode(Node):
     }  # fmt: skip
     patience_seconds: ClassVar[float] = 1200
     pause_seconds: ClassVar[float] = 2
+    sees_sockets: ClassVar[bool] = False
 
     def __init__(
         self, fleet: Fleet, directory: Path, *, instance_type: str, disk_count: int = 0, **options: Any

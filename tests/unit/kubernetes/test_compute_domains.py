@@ -186,6 +186,76 @@ def test_a_domain_of_ray_is_no_wider_than_an_ultraserver_and_not_of_a_service() 
         assert [one.id for one in caught.value.findings] == ids
 
 
+def model(pool: NodePool, **given: Any) -> list[dict[str, Any]]:
+    server = ServerPod(image=IMAGE, command=["--model", "/models/large"])
+    return multi_node_model("large", pool, server, **{"nodes_per_server": 18, "compute_domain": True, **given})
+
+
+@pytest.mark.parametrize("queue", ["gpu-jobs", None])
+def test_all_pods_of_a_server_over_an_ultraserver_claim_a_channel_of_its_domain(queue: str | None) -> None:
+    objects = model(rack(), efa=EfaSoftware.DRA_DRIVER, queue=queue)
+    check_claims(objects)
+    assert kinds(objects)[:3] == ["ComputeDomain", "ResourceClaimTemplate", "LeaderWorkerSet"]
+    domain, _, servers = objects[:3]
+    assert servers["spec"]["replicas"] == 1
+    for part in ("leaderTemplate", "workerTemplate"):
+        template = servers["spec"]["leaderWorkerTemplate"][part]
+        pod = template["spec"]
+        assert [one["resourceClaimTemplateName"] for one in pod["resourceClaims"]] == [
+            domain["spec"]["channel"]["resourceClaimTemplate"]["name"],
+            "large-efa",
+        ]
+        resources = pod["containers"][0]["resources"]
+        assert [one["name"] for one in resources["claims"]] == [one["name"] for one in pod["resourceClaims"]]
+        # The GPUs come from the device plugin.
+        assert resources["limits"]["nvidia.com/gpu"] == "4"
+        annotations = template["metadata"].get("annotations", {})
+        if queue is None:
+            (term,) = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            # LeaderWorkerSet puts this label on leaders and workers (kubernetes-sigs/lws v0.10.0, api).
+            labels = {"leaderworkerset.sigs.k8s.io/name": "large"}
+            assert (term["topologyKey"], term["labelSelector"]["matchLabels"]) == (CLIQUE, labels)
+            assert annotations == {}
+        else:
+            assert annotations["kueue.x-k8s.io/podset-required-topology"] == CLIQUE
+            # Leader and workers are placed as one.
+            assert annotations["kueue.x-k8s.io/podset-group-name"]
+            assert "affinity" not in pod
+
+
+def test_a_server_without_a_domain_claims_no_channel() -> None:
+    objects = model(rack(), compute_domain=False, nodes_per_server=9)
+    assert kinds(objects)[0] == "LeaderWorkerSet"
+    assert objects[0]["spec"]["replicas"] == 2
+    assert "resourceClaims" not in str(objects)
+
+
+@pytest.mark.parametrize(
+    ("pool", "given", "expected"),
+    [
+        (rack(36), {"nodes_per_server": 19}, [("GPU-IMEX-002", "nodes_per_server")]),
+        (rack(18), {"nodes_per_server": 9}, [("GPU-IMEX-004", "servers")]),
+        (rack(36), {"nodes_per_server": 18, "servers": 2}, [("GPU-IMEX-004", "servers")]),
+        (rack(36), {"nodes_per_server": 18, "servers": 1}, []),
+        (rack(18), {"nodes_per_server": 10}, []),
+        (
+            pool_of("p5.48xlarge", node_count=4),
+            {"nodes_per_server": 2, "same_layer": 9},
+            [("GPU-IMEX-001", "compute_domain"), ("GPU-IMEX-004", "servers"), ("GPU-K8S-015", "same_layer")],
+        ),
+    ],
+)
+def test_a_domain_of_a_model_is_of_one_server_in_one_ultraserver(
+    pool: NodePool, given: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    found: list[tuple[str, str | None]] = []
+    try:
+        assert model(pool, **given)[0]["kind"] == "ComputeDomain"
+    except ConfigError as error:
+        found = [(one.id, one.path) for one in error.findings]
+    assert found == expected
+
+
 def test_servers_over_several_nodes_claim_efa_interfaces_in_every_pod() -> None:
     server = ServerPod(image=IMAGE, command=["--model", "/models/large"])
     pool = pool_of("p5.48xlarge", node_count=4)

@@ -15,6 +15,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.request import JobRequest
 from cdk_gpu_clusters_stacks.jobs.kubernetes import job_manifest
 from cdk_gpu_clusters_stacks.manifests import cluster_manifests
+from cdk_gpu_clusters_stacks.spec.eks import GatewaySpec
 from cdk_gpu_clusters_stacks.spec.load import read_cluster
 from kubernetes_schemas import check_objects
 
@@ -147,7 +148,7 @@ def test_jobs_of_ultraservers_have_a_domain_of_one_ultraserver(nodes: int, of_jo
     file.write_text(
         "version: 1\nname: gb200\nregion: us-east-1\norchestrator: eks\n"
         "network: { availability_zone: us-east-1-dfw-2a }\n"
-        "eks: { software: { compute_domains: true, trainer: true } }\n"
+        "eks: { software: { compute_domains: true, trainer: true, ray: true } }\n"
         "training: { fleets: { rack: { instance_type: p6e-gb200.36xlarge, "
         f"nodes: {nodes}, capacity: {{ {RACK}, ends_at: 2026-12-15T11:30Z }} }} }} }}\n"
     )
@@ -158,15 +159,48 @@ def test_jobs_of_ultraservers_have_a_domain_of_one_ultraserver(nodes: int, of_jo
     objects: list[Any] = objects_of(files)
     assert check_objects(objects, kubernetes_versions()[-1].version) == len(objects)
     domains = [one["metadata"]["name"] for one in objects if one["kind"] == "ComputeDomain"]
-    assert domains == ["rack-job", "rack-train-job", "rack-nccl-test"]
+    assert domains == ["rack-job", "rack-ray", "rack-train-job", "rack-nccl-test"]
     (job,) = [one for one in objects if one["kind"] == "JobSet" and one["metadata"]["name"] == "rack-job"]
     assert job["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == of_job
+    (ray,) = [one for one in objects if one["kind"] == "RayJob"]
+    (workers,) = ray["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert workers["replicas"] == of_job
+    (claim,) = workers["template"]["spec"]["resourceClaims"]
+    assert claim["resourceClaimTemplateName"] == "rack-ray-channel"
+    assert "resourceClaims" not in ray["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
 
     file.write_text(file.read_text().replace("compute_domains: true", "compute_domains: false"))
     spec = read_cluster(file).spec
     assert spec is not None
     plain: list[Any] = objects_of(cluster_manifests(spec))
     assert not [one for one in plain if one["kind"] == "ComputeDomain"]
+
+
+def test_a_model_over_an_ultraserver_has_a_domain_and_its_route_goes_to_the_leader(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "version: 1\nname: gb200\nregion: us-east-1\norchestrator: eks\n"
+        "network: { availability_zone: us-east-1-dfw-2a }\n"
+        "eks: { software: { compute_domains: true } }\n"
+        "inference: { fleets: { large: { instance_type: p6e-gb200.36xlarge, nodes: 18, nodes_per_server: 18, "
+        f"capacity: {{ {RACK}, ends_at: 2026-12-15T11:30Z }}, server: {{ image: vllm/vllm-openai:v0.21.0, "
+        "secrets: { TOKEN: { arn: 'arn:aws:secretsmanager:us-east-1:111122223333:secret:hub-AbCdEf' } } } } } }\n"
+    )
+    spec = read_cluster(file).spec
+    assert spec is not None
+    text = cluster_manifests(spec)["services/large.yaml"]
+    assert "Secret large-server is not made here" in text
+    objects: list[Any] = objects_of({"services/large.yaml": text})
+    assert [one["kind"] for one in objects] == ["ComputeDomain", "LeaderWorkerSet", "Service", "PodDisruptionBudget"]
+    assert check_objects(objects, kubernetes_versions()[-1].version) == len(objects)
+    servers = objects[1]["spec"]
+    assert (servers["replicas"], servers["leaderWorkerTemplate"]["size"]) == (1, 18)
+
+    gateway = GatewaySpec(plain_http=True, clients=("10.0.0.0/16",))
+    routed = spec.model_copy(update={"eks": spec.eks.model_copy(update={"gateway": gateway})})
+    route: list[Any] = objects_of({"routes/large.yaml": cluster_manifests(routed)["routes/large.yaml"]})
+    (rule,) = next(one for one in route if one["kind"] == "HTTPRoute")["spec"]["rules"]
+    assert [one["name"] for one in rule["backendRefs"]] == [objects[2]["metadata"]["name"]]
 
 
 def test_every_job_claims_its_efa_interfaces_where_the_driver_gives_them(tmp_path: Path) -> None:

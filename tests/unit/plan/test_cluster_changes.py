@@ -161,8 +161,8 @@ def test_every_statement_says_what_happens_and_why(name: str, compare: Compare) 
         assert len(line) <= 110 or len(line.split()) <= 2
 
 
-#: Keys by which another one is reported: the range of nodes, and all that is in the cluster for the models.
-REPORTED_AS = {"min_nodes": "nodes", "max_nodes": "nodes", "canary": "inference"}
+#: Keys by which another one is reported: the range of nodes, and what is in the cluster for the models.
+REPORTED_AS = {"min_nodes": "nodes", "max_nodes": "nodes", "nodes_per_server": "inference", "canary": "inference"}
 #: Keys that only accept a finding.
 WITHOUT_EFFECT = {"not_secret"}
 

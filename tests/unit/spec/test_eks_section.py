@@ -132,6 +132,80 @@ def test_domains_need_a_fleet_in_ultraservers_and_a_version_that_knows_claims(tm
     assert imex(HEAD + NEW + domains + ONE.replace("p5.48xlarge", "p55.48xlarge")) == []
 
 
+LARGE = (
+    RACK.replace("training", "inference")
+    .replace("rack: {", "large: {")
+    .replace(
+        "ends_at: 2026-12-15T11:30Z }", "ends_at: 2026-12-15T11:30Z }, server: { image: vllm/vllm-openai:v0.21.0 }"
+    )
+)
+WITH_DOMAINS = HEAD + DALLAS + "eks: { software: { compute_domains: true } }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9"), []),
+        (WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 18, nodes_per_server: 10"), []),
+        (WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 18, nodes_per_server: 9"), ["7 GPU-IMEX-004 error"]),
+        (WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 36, nodes_per_server: 19"), ["7 GPU-IMEX-002 error"]),
+        (
+            WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 10"),
+            ["7 GPU-K8S-002 error", "7 GPU-IMEX-002 error"],
+        ),
+        (
+            WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9, canary: {}"),
+            ["7 GPU-SRV-034 error"],
+        ),
+        (HEAD + DALLAS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9"), ["6 GPU-SPEC-079 error"]),
+        (
+            WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9, devices_per_server: 4"),
+            ["7 GPU-SPEC-078 error"],
+        ),
+        (
+            WITH_DOMAINS
+            + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9").replace("vllm/vllm-openai", "tgi"),
+            ["7 GPU-SPEC-078 error"],
+        ),
+        (
+            HEAD
+            + NEW
+            + SERVING.replace("g6e.12xlarge, nodes: 2", "p5.48xlarge, nodes: 4, nodes_per_server: 3")
+            + "}}}",
+            ["6 GPU-SPEC-079 error", "6 GPU-IMEX-001 error"],
+        ),
+        (
+            (HEAD + NEW + SERVING.replace("nodes: 2", "nodes: 4, nodes_per_server: 3") + "}}}").replace("eks", "ec2"),
+            ["6 GPU-SPEC-078 error"],
+        ),
+        (
+            HEAD
+            + NEW
+            + "eks: { software: { compute_domains: true } }\n"
+            + SERVING.replace("nodes: 2", "max_nodes: 4, nodes_per_server: 3")
+            + "}}}",
+            ["7 GPU-SPEC-078 error", "7 GPU-IMEX-001 error"],
+        ),
+    ],
+)
+def test_a_model_over_several_nodes_is_one_vllm_server_in_one_ultraserver(
+    text: str, expected: list[str], tmp_path: Path
+) -> None:
+    about = ("GPU-SPEC-07", "GPU-SRV", "GPU-IMEX", "GPU-K8S", "GPU-INF-026")
+    assert [
+        one for one in found(tmp_path, text) if any(rule in one for rule in about) and "warning" not in one
+    ] == expected
+
+
+def test_nodes_of_reserved_capacity_are_in_the_zones_of_a_gateway_if_there_is_one(tmp_path: Path) -> None:
+    """Without a gateway no load balancer has to reach them."""
+    domains = "software: { compute_domains: true }"
+    gateway = f"{domains}, gateway: {{ plain_http: true, clients: [10.0.0.0/16] }}"
+    text = WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9")
+    assert not [one for one in found(tmp_path, text) if "error" in one]
+    assert [one for one in found(tmp_path, text.replace(domains, gateway)) if "error" in one] == ["5 GPU-INF-026 error"]
+
+
 def test_claims_on_efa_are_for_managed_groups_of_a_fixed_size_on_versions_that_know_them(tmp_path: Path) -> None:
     def efa(text: str, more: str = "") -> list[str]:
         section = f"eks: {{ software: {{ efa: dra-driver{more} }} }}\n"
