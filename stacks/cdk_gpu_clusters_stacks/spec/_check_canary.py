@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cdk_gpu_clusters.errors import Finding, Severity
-from cdk_gpu_clusters.kubernetes.canary import PLACES, STATISTICS, check_canary
+from cdk_gpu_clusters.kubernetes.canary import KIND, PLACES, STATISTICS, check_canary
 from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.rules.vllm import is_vllm
 
@@ -16,6 +16,14 @@ from .inference import CanarySpec, InferenceFleetSpec
 from .planned_fleet import COUNTS, PlannedFleet
 from .served_models import ServedModel, served_models
 
+_READ_OF_SERVERS = COUNTS | {
+    "capacity",
+    "devices_per_server",
+    "mig",
+    "nodes_per_server",
+    "server",
+    "server.command",
+}
 #: Rules read no workspace.
 _ANY_WORKSPACE = PrometheusWorkspace(workspace_id="", region="")
 
@@ -42,7 +50,15 @@ def _check_canary(view: PlannedFleet, spec: InferenceFleetSpec, canary: CanarySp
         yield from faults_at(key, [finding], at_key=True)
         return
     if spec.nodes_per_server is not None:
-        return  # refused with a canary
+        finding = KIND.finding(
+            cause="Argo Rollouts does not change the LeaderWorkerSet of a server over several nodes",
+            got=f"nodes_per_server: {spec.nodes_per_server}",
+            allowed="canary without nodes_per_server",
+            fix="remove canary, and try the new version in a fleet of its own (docs: serving models, a model over "
+            "several nodes)",
+        )
+        yield from faults_at(key, [finding], at_key=True)
+        return
     eks, parts = view.parts.eks, view.parts
     if not parts.eks_is_broken and (eks is None or not eks.software.argo_rollouts):
         finding = CANARY_ROLLOUTS.finding(
@@ -59,7 +75,7 @@ def _check_canary(view: PlannedFleet, spec: InferenceFleetSpec, canary: CanarySp
             fix="serve by vLLM, or remove canary",
         )
         yield from faults_at((*view.key, "server", "image"), [finding])
-    unknown = view.broken & (COUNTS | {"capacity", "mig", "devices_per_server", "server", "server.command"})
+    unknown = view.broken & _READ_OF_SERVERS
     if unknown or view.server_plan[0] is None or view.plan.interfaces_or_none is None:
         return
     found: dict[Finding, None] = {}

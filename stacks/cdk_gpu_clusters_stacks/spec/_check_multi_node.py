@@ -58,14 +58,6 @@ def _check_shape(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
             fix="remove devices_per_server",
         )
         faults += faults_at((*view.key, "devices_per_server"), [finding])
-    if spec.canary is not None:
-        finding = MODEL_OVER_NODES.finding(
-            cause="Argo Rollouts handles no LeaderWorkerSet, which serves a model over several nodes",
-            got="canary",
-            allowed="nodes_per_server alone",
-            fix="remove canary",
-        )
-        faults += faults_at((*view.key, "canary"), [finding], at_key=True)
     if spec.scales:
         finding = MODEL_OVER_NODES.finding(
             cause="the nodes of an UltraServer serve one model, and nothing scales it",

@@ -156,7 +156,7 @@ WITH_DOMAINS = HEAD + DALLAS + "eks: { software: { compute_domains: true } }\n"
         (HEAD + DALLAS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9"), ["6 GPU-SPEC-079 error"]),
         (
             WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9, canary: {}"),
-            ["7 GPU-SPEC-078 error"],
+            ["7 GPU-SRV-034 error"],
         ),
         (
             WITH_DOMAINS + LARGE.replace("nodes: 9", "nodes: 9, nodes_per_server: 9, devices_per_server: 4"),
