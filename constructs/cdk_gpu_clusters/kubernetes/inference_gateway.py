@@ -23,7 +23,11 @@ from cdk_gpu_clusters.kubernetes.gateway import (
     target_group,
 )
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, check_name, kubernetes_object
-from cdk_gpu_clusters.kubernetes.software.inference import inference_pool_name
+from cdk_gpu_clusters.kubernetes.software.inference import (
+    PROXIES,
+    inference_pool_name,
+    requested,
+)
 from cdk_gpu_clusters.kubernetes.software.release import ImageMirror, SoftwareSource
 from cdk_gpu_clusters.rules.inference import check_counts
 
@@ -35,8 +39,6 @@ _INNER = "-inference"
 _PORT, _HEALTH_PORT, _HEALTH_PATH = 80, 15021, "/healthz/ready"
 #: How long a proxy that ends takes requests: a load balancer goes on sending them for up to 25 seconds.
 _STOP_DELAY_SECONDS = 30
-# This library's choice: the controller sets none.
-_PROXY = {"requests": {"cpu": "500m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}}
 
 
 def inference_gateway_objects(
@@ -148,7 +150,7 @@ def _parameters(labels: dict[str, Any], proxies: int, drain_seconds: int, mirror
     }
     return {
         "image": SoftwareSource(mirror=mirror).registry_and_path("agentgateway"),
-        "resources": _PROXY,
+        "resources": requested(PROXIES, memory_limit="1Gi"),
         "shutdown": {"min": _STOP_DELAY_SECONDS, "max": _STOP_DELAY_SECONDS + drain_seconds},
         "deployment": {
             "spec": {"replicas": proxies, "template": {"spec": {"topologySpreadConstraints": [spread]}}},

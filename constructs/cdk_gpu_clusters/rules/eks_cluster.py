@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue.kubernetes import all_system_pods, kubernetes_versions
+from cdk_gpu_clusters.catalogue.kubernetes import SystemPods, all_system_pods, kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.kubernetes_labels import TAINTS
 from cdk_gpu_clusters.rules.mig import NEURON_RESOURCE, WHOLE_GPU_RESOURCE
@@ -290,8 +290,16 @@ def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> Iterator[Fin
 
 
 @check
-def check_system_nodes(instance_type: InstanceType, node_count: int) -> Iterator[Finding]:
-    """Find system nodes that are too few, or too precious."""
+def check_system_nodes(
+    instance_type: InstanceType, node_count: int, more: Sequence[SystemPods] = ()
+) -> Iterator[Finding]:
+    """Find system nodes that are too few, or too precious.
+
+    Args:
+        instance_type: Type of the system nodes.
+        node_count: How many there are.
+        more: Pods on them beside those that the library installs by default.
+    """
     if node_count < SYSTEM_NODE_COUNT:
         yield SYSTEM_NODES.finding(
             cause="the cluster has no DNS while its only system node is replaced",
@@ -309,7 +317,7 @@ def check_system_nodes(instance_type: InstanceType, node_count: int) -> Iterator
             path="system_instance_type",
         )
     elif node_count >= SYSTEM_NODE_COUNT:
-        yield from check_system_room(instance_type, node_count)
+        yield from check_system_room(instance_type, node_count, more)
 
 
 def _block(cidr: str) -> IPv4Network | None:
@@ -459,14 +467,17 @@ _KERNEL_PART = 0.06
 
 
 @check
-def check_system_room(instance_type: InstanceType, node_count: int) -> Iterator[Finding]:
+def check_system_room(
+    instance_type: InstanceType, node_count: int, more: Sequence[SystemPods] = ()
+) -> Iterator[Finding]:
     """Find system nodes that do not hold the cluster's own pods while one of them is away and a controller updates.
 
     Args:
         instance_type: Type of the system nodes.
         node_count: How many there are.
+        more: Pods on them beside those that the library installs by default.
     """
-    every = all_system_pods()
+    every = (*all_system_pods(), *more)
     on_each = [one for one in every if one.replicas is None]
     others = [(one, one.replicas) for one in every if one.replicas is not None]
     most_pods = system_max_pods(instance_type)
@@ -492,8 +503,8 @@ def check_system_room(instance_type: InstanceType, node_count: int) -> Iterator[
     if short:
         told = ", ".join(f"{needed} {name} of {max(0, has)}" for name, (needed, has) in short.items())
         yield SYSTEM_ROOM.finding(
-            cause="while one system node is replaced, the others do not hold the pods of the add-ons and of Kueue, "
-            "JobSet and LeaderWorkerSet",
+            cause="while one system node is replaced, the others do not hold the pods of the add-ons and of "
+            f"{', '.join([*(one.name for one in more), 'Kueue'])}, JobSet and LeaderWorkerSet",
             got=f"{node_count} x {instance_type.name}: {told}",
             allowed=f"{SYSTEM_NODE_COUNT} x {SYSTEM_INSTANCE_TYPE} or more",
             fix="choose a larger system_instance_type, or a higher system_node_count",

@@ -5,14 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.gateway import READINESS_LABEL
+from cdk_gpu_clusters.kubernetes.mig import profile_label, profiles_of
+from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
-from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, document_text
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, document_text
 from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software, slurm_software
+from cdk_gpu_clusters.kubernetes.software.inference import (
+    agentgateway_charts,
+    inference_pool_chart,
+    inference_pool_definition,
+)
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters.kubernetes.software.serving import (
     external_dns_chart,
@@ -178,7 +186,38 @@ def releases(
         pools: Its groups of nodes.
         names: What charts have to name; variables of the shell by default.
     """
-    return (*_software(spec, pools), *_serving(spec, serving_names(spec) if names is None else names))
+    known = tuple(pools)
+    named = serving_names(spec) if names is None else names
+    models = _pools_of_models(spec, known) if spec.eks.has_pools else ()
+    return (*_software(spec, known), *_serving(spec, named), *models)
+
+
+def _pools_of_models(spec: ClusterSpec, pools: Iterable[NodePool]) -> Iterable[ChartRelease]:
+    """The charts of the inference extension."""
+    mirror, by_name = mirror_of(spec), {pool.name: pool for pool in pools}
+    yield from agentgateway_charts(mirror=mirror)
+    for name, fleet in spec.inference.fleets.items():
+        server = ServerPod(image=fleet.server.image, command=fleet.server.command, port=fleet.server.port)
+        for model in model_names(name, by_name[name]):
+            yield inference_pool_chart(model, server, mirror=mirror)
+
+
+def model_names(name: str, pool: NodePool) -> dict[str, str | None]:
+    """The models of an inference fleet and the MIG profile of each: one for each profile of its layout.
+
+    Args:
+        name: Name of the fleet.
+        pool: Its group of nodes.
+    """
+    profiles = [] if pool.mig is None else profiles_of(pool.mig)
+    if len(profiles) < 2:
+        return {name: profiles[0].name if profiles else None}
+    return {f"{name}-{profile_label(one)}": one.name for one in profiles}
+
+
+def definitions(spec: ClusterSpec) -> dict[str, list[KubernetesObject]]:
+    """Definitions of custom kinds that come before the charts, by a path without its ending."""
+    return {"definitions/inference-pools": [inference_pool_definition()]} if spec.eks.has_pools else {}
 
 
 def _serving(spec: ClusterSpec, names: ServingNames) -> Iterable[ChartRelease]:
@@ -277,12 +316,14 @@ def install_script(
     charts: Sequence[ChartRelease],
     objects: Mapping[str, str],
     scaled: Mapping[str, Sequence[str]] | None = None,
+    first: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The script that installs charts, then applies objects; it asks CloudFormation for what only a deployment knows.
 
     Args:
         objects: Text of each file to apply, by its path, in order.
         scaled: Deployments of a file whose number of servers an autoscaler sets, by its path.
+        first: Text of each file with definitions of custom kinds, which charts need.
     """
     scaled = {} if scaled is None else scaled
     lines = [
@@ -302,6 +343,11 @@ def install_script(
     values = values_files(charts)
     of_charts, of_objects = _named(known, values), _named(known, objects)
     lines += _lookups(spec, of_charts)
+    for path in first:
+        lines += [
+            _apply(path, "", []),
+            f"kubectl wait --for condition=established --timeout 60s -f {shlex.quote(path)}",
+        ]
     lines += [
         _install(index, one, _named(known, [text]))
         for index, (one, text) in enumerate(zip(charts, values.values(), strict=True), start=1)

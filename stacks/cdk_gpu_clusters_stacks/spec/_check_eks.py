@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type, instance_types
-from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, SystemPods
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.karpenter import check_karpenter
 from cdk_gpu_clusters.kubernetes.compute_domain import ULTRASERVERS, check_domains_version, connects_nodes
 from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.kubernetes.software.cluster import check_efa_driver
+from cdk_gpu_clusters.kubernetes.software.inference import check_picked_server, inference_pods
 from cdk_gpu_clusters.rules.eks_cluster import (
     check_public_cidrs,
     check_support,
@@ -82,7 +83,7 @@ def check_eks(parts: SpecParts) -> list[Fault]:
     faults += [*_check_autoscaler(spec, parts), *_check_domains(spec, parts)]
     if spec.existing is not None:
         return faults + _check_existing(spec)
-    return faults + _check_control_plane(parts) + _check_new(spec)
+    return faults + _check_control_plane(parts) + _check_new(spec, parts)
 
 
 _NOT_ON_EKS = EKS_SECTION.finding(
@@ -241,9 +242,24 @@ def _check_gateway(gateway: GatewaySpec, parts: SpecParts) -> list[Fault]:
             )
         )
     faults = faults_at(_GATEWAY, findings)
+    if gateway.inference_extension:
+        faults += [fault for part in parts.fleets for fault in _check_pool(part)]
     if gateway.certificate_arn is not None and parts.region is not None:
         faults += check_arn((*_GATEWAY, "certificate_arn"), gateway.certificate_arn, parts.region, "certificate")
     return faults
+
+
+def _check_pool(part: FleetPart) -> list[Fault]:
+    """Find model servers whose queue and cache an endpoint picker cannot read."""
+    if not isinstance(part.spec, InferenceFleetSpec) or part.broken & {"server", "server.image", "server.command"}:
+        return []
+    fix = "serve it by vLLM with its statistics, or remove inference_extension"
+    found = check_picked_server(part.spec.server.image, part.spec.server.command)
+    return [
+        fault
+        for one in found
+        for fault in faults_at((*part.key, *str(one.path).split(".")), [replace(one, path="", fix=fix)])
+    ]
 
 
 def _check_existing(spec: EksSpec) -> list[Fault]:
@@ -279,7 +295,7 @@ def _check_control_plane(parts: SpecParts) -> list[Fault]:
     return faults_at(("network",), [finding])
 
 
-def _check_new(spec: EksSpec) -> list[Fault]:
+def _check_new(spec: EksSpec, parts: SpecParts) -> list[Fault]:
     """Find what the construct would refuse, with its place in the file."""
     nodes, version = spec.system_nodes, spec.kubernetes_version
     in_words = f'write kubernetes_version: "{DEFAULT_KUBERNETES_VERSION}"'
@@ -288,7 +304,7 @@ def _check_new(spec: EksSpec) -> list[Fault]:
     return [
         *faults_at(("eks", "kubernetes_version"), versions),
         *faults_at(("eks", "public_access_cidrs"), check_public_cidrs(spec.public_access_cidrs)),
-        *faults_at(("eks", "system_nodes", "instance_type"), _about_system_nodes(nodes)),
+        *faults_at(("eks", "system_nodes", "instance_type"), _about_system_nodes(nodes, _more_pods(spec, parts))),
     ]
 
 
@@ -300,9 +316,15 @@ def check_new_version(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]
     return faults_at(("eks", "kubernetes_version"), check_version_change(before, after))
 
 
-def _about_system_nodes(nodes: SystemNodesSpec) -> list[Finding]:
+def _more_pods(spec: EksSpec, parts: SpecParts) -> tuple[SystemPods, ...]:
+    """What the system nodes hold beside the pods of every cluster; of fleets with MIG one model is counted."""
+    models = sum(isinstance(part.spec, InferenceFleetSpec) for part in parts.fleets)
+    return inference_pods(models) if spec.has_pools else ()
+
+
+def _about_system_nodes(nodes: SystemNodesSpec, more: Sequence[SystemPods]) -> list[Finding]:
     try:
-        found = check_system_nodes(instance_type(nodes.instance_type), nodes.nodes)
+        found = check_system_nodes(instance_type(nodes.instance_type), nodes.nodes, more)
     except ConfigError as unknown:
         return list(unknown.findings)
     return [

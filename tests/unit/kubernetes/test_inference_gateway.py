@@ -20,6 +20,7 @@ from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
 from cdk_gpu_clusters.kubernetes.software.inference import (
     agentgateway_charts,
+    inference_pods,
     inference_pool_chart,
     inference_pool_definition,
 )
@@ -181,11 +182,33 @@ def test_a_server_without_the_metrics_of_vllm_is_refused(server: ServerPod, path
     assert inference_pool_chart("chat", SERVER).name == "chat-pool"
 
 
+def test_system_nodes_are_asked_for_what_the_pods_ask_for() -> None:
+    of_controller, of_proxies, of_pickers = inference_pods(3)
+    proxy = one_of(inference_gateway_objects(GATEWAY), "AgentgatewayParameters")["spec"]
+    assert proxy["deployment"]["spec"]["replicas"] == of_proxies.replicas
+    _, controller, picker, _ = (rendering(one)["workloads"] for one in inference(None))
+    asked = [
+        *controller[0]["resources"].values(),
+        proxy["resources"],
+        *picker[0]["resources"].values(),
+    ]
+    for one, resources in zip((of_controller, of_proxies, of_pickers), asked, strict=True):
+        assert resources["requests"] == {"cpu": f"{one.cpu_millicores}m", "memory": f"{one.memory_mib}Mi"}
+    assert of_pickers.replicas == 3
+
+
+def test_pools_of_long_names_differ_where_the_chart_cuts_them() -> None:
+    long = [f"{'a' * 35}{end}" for end in ("", "-mig-1g-5gb", "-mig-2g-10gb")]
+    names = [inference_pool_chart(one, SERVER).name for one in long]
+    assert names[0] == f"{long[0]}-pool"
+    assert len({one[:40] for one in names}) == 3
+    assert all(len(one) <= 40 for one in names)
+
+
 def test_all_faults_come_at_once() -> None:
     with pytest.raises(ConfigError) as error:
-        inference_pool_chart("a" * 36, ServerPod(image="tgi:3"), nodes_per_server=0)
+        inference_pool_chart("Chat", ServerPod(image="tgi:3"), nodes_per_server=0)
     assert [one.id for one in error.value.findings] == ["GPU-K8S-001", "GPU-INF-019", "GPU-SRV-040"]
-    assert inference_pool_chart("a" * 35, SERVER).name == f"{'a' * 35}-pool"
     with pytest.raises(ConfigError) as error:
         inference_gateway_objects(replace(GATEWAY, clients=()), proxies=0)
     assert [one.id for one in error.value.findings] == ["GPU-SRV-001", "GPU-INF-019"]

@@ -16,10 +16,10 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from cdk_gpu_clusters.catalogue.kubernetes import inference_pool_crd
+from cdk_gpu_clusters.catalogue.kubernetes import SystemPods, chart, inference_pool_crd
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
-from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, short_name
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, ImageMirror, SoftwareSource
 from cdk_gpu_clusters.rules.inference import check_counts
 from cdk_gpu_clusters.rules.model_servers import check_container_port
@@ -37,8 +37,13 @@ _NAME, _SET, _WORKER = (
 _POOL = "-pool"
 #: The chart cuts names of releases at 40 characters (routerlib/templates/_helpers.tpl), which two pools could share.
 _LONGEST_MODEL = 40 - len(_POOL)
-# The chart asks for 8 CPUs and 8 GiB, more than a system node has by default. This library's choice.
-_PICKER = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
+#: The chart of a pool and its endpoint picker.
+POOL_CHART = "llm-d-router-gateway"
+_OWN = "this library's choice"
+#: The proxies of a gateway, and what each asks for: the controller of agentgateway sets nothing.
+PROXIES = SystemPods(name="proxies of agentgateway", cpu_millicores=250, memory_mib=256, replicas=2, source=_OWN)
+# The chart asks for 8 CPUs and 8 GiB, more than a system node has by default.
+_PICKER = SystemPods(name="endpoint pickers", cpu_millicores=250, memory_mib=512, replicas=1, source=_OWN)
 
 PICKED_METRICS = define_rule(
     "GPU-SRV-040",
@@ -62,7 +67,8 @@ def inference_pool_definition() -> KubernetesObject:
 def agentgateway_charts(*, mirror: ImageMirror | None = None) -> tuple[ChartRelease, ...]:
     """The charts of agentgateway, which makes proxies of each gateway of its class: its CRDs, and its controller.
 
-    The CRDs of the Gateway API come before: `LoadBalancerController` installs them.
+    The CRDs of the Gateway API come before: `LoadBalancerController` installs them. Helm keeps a release in a Secret of
+    1 MiB at most (helm.sh, "Storage backends"): the one of the CRDs takes about 740 KB of it.
 
     Args:
         mirror: Registries of a closed network, which hold copies of charts and images.
@@ -83,17 +89,30 @@ def agentgateway_charts(*, mirror: ImageMirror | None = None) -> tuple[ChartRele
     )
 
 
+def requested(pods: SystemPods, *, memory_limit: str) -> dict[str, Any]:
+    """Resources of a container. It may use any CPU that is free.
+
+    Args:
+        pods: What each asks for.
+        memory_limit: Most memory.
+    """
+    return {
+        "requests": {"cpu": f"{pods.cpu_millicores}m", "memory": f"{pods.memory_mib}Mi"},
+        "limits": {"memory": memory_limit},
+    }
+
+
 def inference_pool_name(model: str) -> str:
-    """Name of the InferencePool of a model, and of the release that makes it.
+    """Name of the InferencePool of a model, and of the release that makes it: with a digest in place of a long end.
 
     Args:
         model: Name of the model.
 
     Example:
-        >>> inference_pool_name("chat")
-        'chat-pool'
+        >>> inference_pool_name("chat"), inference_pool_name("a" * 36)
+        ('chat-pool', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaa-22c1d2-pool')
     """
-    return f"{model}{_POOL}"
+    return f"{short_name(model, _LONGEST_MODEL)}{_POOL}"
 
 
 def inference_pool_chart(
@@ -127,7 +146,7 @@ def inference_pool_chart(
     """
     raise_for(
         [
-            *check_name(model, longest=_LONGEST_MODEL, path="model"),
+            *check_name(model, path="model"),
             *check_name(namespace, path="namespace"),
             *check_container_port(server.port),
             *check_counts(nodes_per_server=nodes_per_server),
@@ -140,13 +159,28 @@ def inference_pool_chart(
         "router": {
             "epp": {
                 "image": {**source.registry_and_path("llm-d-endpoint-picker"), "pullPolicy": "IfNotPresent"},
-                "resources": _PICKER,
+                "resources": requested(_PICKER, memory_limit="4Gi"),
             },
             "modelServers": {"type": "vllm", "targetPorts": [{"number": server.port}], "matchLabels": pods},
         }
     }
-    release = source.release("llm-d-router-gateway", namespace, values)
+    release = source.release(POOL_CHART, namespace, values)
     return replace(release, name=inference_pool_name(model))
+
+
+def inference_pods(models: int) -> tuple[SystemPods, ...]:
+    """What the gateway with its proxies and the endpoint pickers ask of nodes without accelerators.
+
+    Args:
+        models: Number of pools.
+
+    Example:
+        >>> [(one.name, one.replicas) for one in inference_pods(3)]
+        [('agentgateway', 1), ('proxies of agentgateway', 2), ('endpoint pickers', 3)]
+    """
+    of_chart = chart("agentgateway").source
+    controller = SystemPods(name="agentgateway", cpu_millicores=100, memory_mib=128, replicas=1, source=of_chart)
+    return controller, PROXIES, replace(_PICKER, replicas=models)
 
 
 @check
