@@ -27,7 +27,14 @@ from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
 from cdk_gpu_clusters_stacks.data import ExistingHomes, ExistingLustre, HomeStack, LustreStack, Store, weights_bucket
 from cdk_gpu_clusters_stacks.fleets import Site
-from cdk_gpu_clusters_stacks.manifests.cluster import ServingNames, mirror_of, node_pools, releases, serving_names
+from cdk_gpu_clusters_stacks.manifests.cluster import (
+    ServingNames,
+    definitions,
+    mirror_of,
+    node_pools,
+    releases,
+    serving_names,
+)
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef
 from cdk_gpu_clusters_stacks.references import publish, read
@@ -276,9 +283,12 @@ class SoftwareStack(cdk.Stack):
             self,
             "Software",
             cluster=cluster.import_into(self, here.vpc),
-            releases=releases(spec, pools.values(), names),
             vpc_subnets=ec2.SubnetSelection(subnets=place.service_subnets(self) or here.subnets),
         )
+        for path, objects in definitions(spec).items():
+            software.apply(path.replace("/", "-"), objects)
+        for release in releases(spec, pools.values(), names):
+            software.install(release)
         if autoscaled:
             ClusterAutoscaler(
                 self,

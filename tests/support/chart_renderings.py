@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
 from cdk_gpu_clusters.kubernetes.software import (
     ChartRelease,
@@ -31,6 +32,7 @@ from cdk_gpu_clusters.kubernetes.software import (
     cluster_software,
     slurm_software,
 )
+from cdk_gpu_clusters.kubernetes.software.inference import agentgateway_charts, inference_pool_chart
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters.kubernetes.software.serving import (
     EXTERNAL_DNS_ACCOUNT,
@@ -72,6 +74,7 @@ _CONFIGURATIONS = {
 _VARIABLES = {
     *("CLUSTER_NAME", "FEATURE_GATES", "INTERRUPTION_QUEUE", "ISOLATED_VPC", "VM_MEMORY_OVERHEAD_PERCENT"),
     *("DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"),
+    *("AGW_ENABLE_INFER_EXT", "AGW_PROXY_IMAGE_REGISTRY", "AGW_PROXY_IMAGE_REPOSITORY", "AGW_PROXY_IMAGE_TAG"),
 }
 # Service accounts that roles are associated with.
 _ACCOUNTS = {LOAD_BALANCER_ACCOUNT, EXTERNAL_DNS_ACCOUNT, KEDA_ACCOUNT, ROLLOUTS_ACCOUNT}
@@ -132,6 +135,16 @@ def serving(mirror: ImageMirror | None) -> tuple[ChartRelease, ...]:
     )
 
 
+def inference(mirror: ImageMirror | None) -> tuple[ChartRelease, ...]:
+    """A gateway of the inference extension, and pools of servers of one node and of two."""
+    server = ServerPod(image="vllm/vllm-openai:v0.21.0")
+    return (
+        *agentgateway_charts(mirror=mirror),
+        inference_pool_chart("chat", server, mirror=mirror),
+        inference_pool_chart("large", server, nodes_per_server=2, mirror=mirror),
+    )
+
+
 @cache
 def example_of_slurm() -> tuple[tuple[ChartRelease, ...], tuple[NodePool, ...]]:
     """The releases of Slurm of the example of a cluster file, and its groups of nodes."""
@@ -177,6 +190,8 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
         "Slurm of a cluster file": example_of_slurm()[0],
         "serving": serving(None),
         "closed network, serving": serving(MIRROR),
+        "inference": inference(None),
+        "closed network, inference": inference(MIRROR),
         "Ray": cluster_software(pools(), ray=True),
         "closed network, Ray": cluster_software(pools(), ray=True, mirror=MIRROR),
         "UltraServers": _of_domains(cluster_software(racks(), compute_domains=True)),
@@ -259,6 +274,7 @@ def workloads(objects: Sequence[Object]) -> list[Object]:
 
 def summary(objects: Sequence[Object]) -> Object:
     """What is recorded of some objects."""
+    pools = [item["spec"] for item in objects if item["kind"] == "InferencePool"]
     return {
         "kinds": dict(sorted(Counter(item["kind"] for item in objects).items())),
         "registries": sorted(registries(list(objects))),
@@ -268,6 +284,7 @@ def summary(objects: Sequence[Object]) -> Object:
             for item in objects
             if item["kind"] == "ConfigMap" and item["metadata"]["name"] in _CONFIGURATIONS
         },
+        **({"pools": pools} if pools else {}),
     }
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "eks_image_registry",
     "image",
     "images",
+    "inference_pool_crd",
     "kubernetes_version",
     "kubernetes_versions",
     "system_pods",
@@ -372,6 +373,15 @@ def image(name: str) -> ContainerImage:
     """
     row: ContainerImage = _named(ContainerImage, _SOFTWARE, "images")[name]
     return row
+
+
+def inference_pool_crd() -> Mapping[str, Any]:
+    """The CustomResourceDefinition of InferencePool, whose project publishes no chart; it is shared, so copy it.
+
+    Its source is in `inference_pool.json`.
+    """
+    found: Mapping[str, Any] = read_json("inference_pool.json")["definition"]
+    return found
 
 
 @cache

@@ -20,6 +20,7 @@ from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, kubernetes_object
 from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.kubernetes.software.serving import SIGNING_PROXY
+from cdk_gpu_clusters.rules.vllm import NO_STATISTICS
 
 _API = "argoproj.io/v1alpha1"
 #: Requests by their method and the class of their answer, as vLLM counts them, without health checks.
@@ -35,7 +36,6 @@ _ERRORS_BORNE = 4
 #: Percentage of the servers that change at a time where no places are free, as in a Deployment of this library.
 _AT_ONCE = "25%"
 _NEW, _PRESENT = "new", "present"
-_NO_STATISTICS = "--disable-log-stats"
 
 STEPS = define_rule(
     "GPU-SRV-030",
@@ -245,12 +245,12 @@ def check_canary(canary: Canary, *, fewest: int, most: int, places: int, command
                 fix=f"change {path}",
                 path=f"canary.{path}",
             )
-    if canary.max_first_token_percent is not None and _NO_STATISTICS in command:
+    if canary.max_first_token_percent is not None and NO_STATISTICS in command:
         yield STATISTICS.finding(
             cause="each version would be taken back for want of metrics",
-            got=_NO_STATISTICS,
+            got=NO_STATISTICS,
             allowed="a server with statistics, or max_first_token_percent=None",
-            fix=f"take {_NO_STATISTICS} out of the command, or judge errors only",
+            fix=f"take {NO_STATISTICS} out of the command, or judge errors only",
             path="server.command",
         )
 

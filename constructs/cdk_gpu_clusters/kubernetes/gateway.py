@@ -2,7 +2,7 @@
 
 The AWS Load Balancer Controller makes an Application Load Balancer of the gateway. It does not know InferencePool of
 the inference extension (no mention of it at v3.5.0), so requests go to the server with the fewest open ones, and not
-by the state of its cache.
+by the state of its cache. `inference_gateway` puts a gateway behind it that does.
 
 Sources: kubernetes-sigs/aws-load-balancer-controller @ 11eb202 (v3.5.0), docs/guide/gateway and pkg/gateway;
 kubernetes-sigs/gateway-api v1.6.0, CRDs of the standard channel (read 2026-11-27).
@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
+from types import MappingProxyType
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
@@ -27,7 +28,8 @@ from cdk_gpu_clusters.kubernetes.objects import (
 )
 from cdk_gpu_clusters.rules.inference import check_idle_timeout, check_tls
 
-_API, _AWS = "gateway.networking.k8s.io/v1", "gateway.k8s.aws/v1"
+#: The Gateway API, and what the AWS Load Balancer Controller adds to it.
+GATEWAY_API, _AWS = "gateway.networking.k8s.io/v1", "gateway.k8s.aws/v1"
 _CONTROLLER = "gateway.k8s.aws/alb"
 #: Label of namespaces whose pods are ready when their load balancer has found them healthy
 #: (kubernetes-sigs/aws-load-balancer-controller @ 11eb202, docs/deploy/pod_readiness_gate.md).
@@ -147,9 +149,9 @@ def gateway_objects(gateway: ModelGateway) -> list[KubernetesObject]:
     parameters = {"group": "gateway.k8s.aws", "kind": "LoadBalancerConfiguration", "name": name}
     spec = {"gatewayClassName": name, "infrastructure": {"parametersRef": parameters}, "listeners": [listener]}
     return [
-        kubernetes_object(_API, "GatewayClass", name, {"controllerName": _CONTROLLER}, namespace=None),
+        kubernetes_object(GATEWAY_API, "GatewayClass", name, {"controllerName": _CONTROLLER}, namespace=None),
         kubernetes_object(_AWS, "LoadBalancerConfiguration", name, _load_balancer(gateway), namespace=namespace),
-        kubernetes_object(_API, "Gateway", name, spec, namespace=namespace),
+        kubernetes_object(GATEWAY_API, "Gateway", name, spec, namespace=namespace),
     ]
 
 
@@ -228,12 +230,57 @@ def model_route(
     route = ModelRoute() if route is None else route
     raise_for([*check_name(name), *check_route(gateway, route)])
     weights = dict(route.weights) or {name: 1}
-    path = f"/{name}" if route.path is None else route.path
+    backends = [{"name": service, "port": _SERVICE_PORT, "weight": weight} for service, weight in weights.items()]
+    # Pods of a LeaderWorkerSet have its name, and their Service that of their leaders.
+    pods = sorted({one for service in weights for one in (service, service.removesuffix(LEADER))})
+    servers = {"matchExpressions": [{"key": "app.kubernetes.io/name", "operator": "In", "values": pods}]}
+    return [
+        *(
+            target_group(
+                service,
+                health_path=server.health_path,
+                drain_seconds=server.drain_seconds,
+                namespace=gateway.namespace,
+            )
+            for service in weights
+        ),
+        *admitted_balancer(name, gateway, servers, [server.port]),
+        path_route(
+            name,
+            gateway.name,
+            f"/{name}" if route.path is None else route.path,
+            backends,
+            headers=route.headers,
+            hostname=gateway.hostname,
+            namespace=gateway.namespace,
+        ),
+    ]
+
+
+def path_route(
+    name: str,
+    parent: str,
+    path: str,
+    backends: Sequence[Mapping[str, Any]],
+    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    hostname: str | None = None,
+    namespace: str,
+) -> KubernetesObject:
+    """An HTTPRoute of what lies below a path, which backends do not see.
+
+    Args:
+        name: Its name.
+        parent: Its gateway.
+        path: The path.
+        backends: References to what answers.
+        headers: Values of headers that a request must have.
+        hostname: Name under which clients ask; any name by default.
+        namespace: Namespace of gateway and route.
+    """
     match: dict[str, Any] = {"path": {"type": "PathPrefix", "value": path}}
-    if route.headers:
-        match["headers"] = [
-            {"type": "Exact", "name": header, "value": value} for header, value in route.headers.items()
-        ]
+    if headers:
+        match["headers"] = [{"type": "Exact", "name": header, "value": value} for header, value in headers.items()]
     rewrite = {
         "type": "URLRewrite",
         "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}},
@@ -241,25 +288,30 @@ def model_route(
     rule = {
         "matches": [match],
         **({} if path == "/" else {"filters": [rewrite]}),
-        "backendRefs": [
-            {"name": service, "port": _SERVICE_PORT, "weight": weight} for service, weight in weights.items()
-        ],
+        "backendRefs": [dict(one) for one in backends],
     }
     spec = {
-        "parentRefs": [{"name": gateway.name}],
-        **({} if gateway.hostname is None else {"hostnames": [gateway.hostname]}),
+        "parentRefs": [{"name": parent}],
+        **({} if hostname is None else {"hostnames": [hostname]}),
         "rules": [rule],
     }
-    return [
-        *(_targets(service, server, gateway.namespace) for service in weights),
-        *([_policy(name, gateway, weights, server)] if gateway.subnet_cidrs else []),
-        kubernetes_object(_API, "HTTPRoute", name, spec, namespace=gateway.namespace),
-    ]
+    return kubernetes_object(GATEWAY_API, "HTTPRoute", name, spec, namespace=namespace)
 
 
-def _targets(service: str, server: ServerPod, namespace: str) -> KubernetesObject:
+def target_group(
+    service: str, *, health_path: str, health_port: int | None = None, drain_seconds: int, namespace: str
+) -> KubernetesObject:
+    """How a load balancer asks the pods of a Service for their health, and lets their requests end.
+
+    Args:
+        service: Name of the Service.
+        health_path: Path that answers with a status of 200 to 299.
+        health_port: Port of it; that of the requests by default.
+        drain_seconds: How long running requests get when a pod goes.
+        namespace: Namespace of the Service.
+    """
     attributes = {
-        "deregistration_delay.timeout_seconds": str(server.drain_seconds),
+        "deregistration_delay.timeout_seconds": str(drain_seconds),
         # Requests of models take seconds to minutes: taking turns would fill one server while another is idle.
         "load_balancing.algorithm.type": "least_outstanding_requests",
     }
@@ -268,7 +320,8 @@ def _targets(service: str, server: ServerPod, namespace: str) -> KubernetesObjec
         "defaultConfiguration": {
             "targetType": "ip",
             "healthCheckConfig": {
-                "healthCheckPath": server.health_path,
+                "healthCheckPath": health_path,
+                **({} if health_port is None else {"healthCheckPort": str(health_port)}),
                 "healthCheckInterval": _HEALTH_SECONDS,
                 "healthyThresholdCount": _HEALTHY,
                 "unhealthyThresholdCount": _UNHEALTHY,
@@ -280,21 +333,30 @@ def _targets(service: str, server: ServerPod, namespace: str) -> KubernetesObjec
     return kubernetes_object(_AWS, "TargetGroupConfiguration", service, spec, namespace=namespace)
 
 
-def _policy(name: str, gateway: ModelGateway, services: Iterable[str], server: ServerPod) -> KubernetesObject:
-    """Who else connects to the servers: the interfaces of the load balancer, which are no pods, by their subnets."""
-    # Pods of a LeaderWorkerSet have its name, and their Service that of their leaders.
-    pods = sorted({one for service in services for one in (service, service.removesuffix(LEADER))})
+def admitted_balancer(
+    name: str, gateway: ModelGateway, pods: Mapping[str, Any], ports: Iterable[int]
+) -> list[KubernetesObject]:
+    """Who else connects to pods: the interfaces of the load balancer, which are no pods, by their subnets.
+
+    Args:
+        name: Name of the NetworkPolicy.
+        gateway: The gateway; without `subnet_cidrs` nothing is made.
+        pods: Selector of the pods.
+        ports: Ports that it may use.
+    """
+    if not gateway.subnet_cidrs:
+        return []
     spec = {
-        "podSelector": {"matchExpressions": [{"key": "app.kubernetes.io/name", "operator": "In", "values": pods}]},
+        "podSelector": dict(pods),
         "policyTypes": ["Ingress"],
         "ingress": [
             {
                 "from": [{"ipBlock": {"cidr": one}} for one in gateway.subnet_cidrs],
-                "ports": [{"protocol": "TCP", "port": server.port}],
+                "ports": [{"protocol": "TCP", "port": port} for port in ports],
             }
         ],
     }
-    return kubernetes_object("networking.k8s.io/v1", "NetworkPolicy", name, spec, namespace=gateway.namespace)
+    return [kubernetes_object("networking.k8s.io/v1", "NetworkPolicy", name, spec, namespace=gateway.namespace)]
 
 
 def _attributes(attributes: Mapping[str, str]) -> list[dict[str, str]]:
@@ -368,14 +430,7 @@ def check_route(gateway: ModelGateway, route: ModelRoute) -> Iterator[Finding]:
         gateway: Its gateway.
         route: The route.
     """
-    if route.path is not None and not _PATH.fullmatch(route.path):
-        yield ADDRESS.finding(
-            cause="the load balancer takes the path into a pattern",
-            got=repr(route.path),
-            allowed="/, or segments of letters, digits, dashes and underscores, such as /chat",
-            fix="change path",
-            path="path",
-        )
+    yield from check_path(route.path)
     room = _MOST_CONDITIONS - _OF_PATH - (gateway.hostname is not None)
     wrong = [
         name
@@ -394,6 +449,23 @@ def check_route(gateway: ModelGateway, route: ModelRoute) -> Iterator[Finding]:
         )
     yield from _check_weights(route.weights)
     yield from _check_subnets(gateway)
+
+
+@check
+def check_path(path: str | None) -> Iterator[Finding]:
+    """Find a path that a gateway would not take as it is.
+
+    Args:
+        path: The path; None for the one of the model.
+    """
+    if path is not None and not _PATH.fullmatch(path):
+        yield ADDRESS.finding(
+            cause="the load balancer takes the path into a pattern",
+            got=repr(path),
+            allowed="/, or segments of letters, digits, dashes and underscores, such as /chat",
+            fix="change path",
+            path="path",
+        )
 
 
 def _check_weights(weights: Mapping[str, int]) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
@@ -57,6 +58,23 @@ def check_name(name: str, *, longest: int = _LONGEST, path: str = "name") -> Ite
             fix="change the name",
             path=path,
         )
+
+
+def short_name(name: str, longest: int) -> str:
+    """The name, or its beginning with a digest of all of it.
+
+    Args:
+        name: The name.
+        longest: Most characters.
+
+    Example:
+        >>> short_name("chat", 35), short_name("a" * 36, 35)
+        ('chat', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaa-22c1d2')
+    """
+    if len(name) <= longest:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{name[: longest - 7]}-{digest}"
 
 
 def metadata(

@@ -54,6 +54,7 @@ TEAM_BORROWS = define_rule(
 _RESERVED = frozenset(
     {
         DEFAULT_NAMESPACE,
+        "agentgateway-system",
         "amazon-cloudwatch",
         "argo",
         "argo-rollouts",

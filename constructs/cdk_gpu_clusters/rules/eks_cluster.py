@@ -292,13 +292,18 @@ def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> Iterator[Fin
 
 @check
 def check_system_nodes(
-    instance_type: InstanceType, node_count: int, heads: Sequence[SystemPods] = ()
+    instance_type: InstanceType,
+    node_count: int,
+    more: Sequence[SystemPods] = (),
+    *,
+    heads: Sequence[SystemPods] = (),
 ) -> Iterator[Finding]:
     """Find system nodes that are too few, too small, or too precious.
 
     Args:
         instance_type: Type of the system nodes.
         node_count: How many there are.
+        more: Pods on them beside those that the library installs by default.
         heads: Pods of Ray that run there.
     """
     if node_count < SYSTEM_NODE_COUNT:
@@ -318,7 +323,7 @@ def check_system_nodes(
             path="system_instance_type",
         )
     elif node_count >= SYSTEM_NODE_COUNT:
-        yield from check_system_room(instance_type, node_count, heads)
+        yield from check_system_room(instance_type, node_count, more, heads=heads)
 
 
 def _block(cidr: str) -> IPv4Network | None:
@@ -469,16 +474,21 @@ _KERNEL_PART = 0.06
 
 @check
 def check_system_room(
-    instance_type: InstanceType, node_count: int, heads: Sequence[SystemPods] = ()
+    instance_type: InstanceType,
+    node_count: int,
+    more: Sequence[SystemPods] = (),
+    *,
+    heads: Sequence[SystemPods] = (),
 ) -> Iterator[Finding]:
     """Find system nodes that do not hold the cluster's own pods while one of them is away and a controller updates.
 
     Args:
         instance_type: Type of the system nodes.
         node_count: How many there are.
+        more: Pods on them beside those that the library installs by default.
         heads: Pods of Ray that run there: each needs a place beside the other pods, which are spread over the nodes.
     """
-    others = [(one, one.replicas) for one in all_system_pods() if one.replicas is not None]
+    others = [(one, one.replicas) for one in (*all_system_pods(), *more) if one.replicas is not None]
     room = system_room(instance_type)
     # One more of the largest: a Deployment starts the new pod before the old one goes.
     asked = {
@@ -491,7 +501,8 @@ def check_system_room(
     rest = node_count - 1
     short = {name: (needed, has) for name, needed in asked.items() if needed > (has := room[name] * rest)}
     if short:
-        cause = "the pods of the add-ons and of Kueue, JobSet and LeaderWorkerSet"
+        names = ", ".join([*(one.name for one in more), "Kueue"])
+        cause = f"the pods of the add-ons and of {names}, JobSet and LeaderWorkerSet"
         allowed = f"{SYSTEM_NODE_COUNT} x {SYSTEM_INSTANCE_TYPE} or more"
         yield _no_room(cause, instance_type, node_count, short, allowed)
         return

@@ -34,6 +34,9 @@ _MARGIN = 0.1
 _USUAL_CONTEXT_TOKENS = 131_072
 _SHORTEST_POWER, _LONGEST_POWER = 10, 20
 
+#: With it, a server has no metrics of its queue, its cache and its latency (vllm/engine/arg_utils.py).
+NO_STATISTICS = "--disable-log-stats"
+
 _ALIASES = {
     "-tp": "--tensor-parallel-size",
     "-pp": "--pipeline-parallel-size",

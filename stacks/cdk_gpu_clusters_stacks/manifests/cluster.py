@@ -5,14 +5,22 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.gateway import READINESS_LABEL
+from cdk_gpu_clusters.kubernetes.mig import profile_label, profiles_of
+from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
-from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, document_text
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, document_text
 from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software, slurm_software
+from cdk_gpu_clusters.kubernetes.software.inference import (
+    agentgateway_charts,
+    inference_pool_chart,
+    inference_pool_definition,
+)
 from cdk_gpu_clusters.kubernetes.software.node_scaling import cluster_autoscaler_chart, karpenter_chart
 from cdk_gpu_clusters.kubernetes.software.serving import (
     argo_rollouts_chart,
@@ -30,6 +38,7 @@ from cdk_gpu_clusters_stacks.spec.data import (
     homes_export,
     homes_service,
 )
+from cdk_gpu_clusters_stacks.spec.served_models import served_models
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
@@ -179,7 +188,26 @@ def releases(
         pools: Its groups of nodes.
         names: What charts have to name; variables of the shell by default.
     """
-    return (*_software(spec, pools), *_serving(spec, serving_names(spec) if names is None else names))
+    known = tuple(pools)
+    named = serving_names(spec) if names is None else names
+    models = _pools_of_models(spec, known) if spec.eks.has_pools else ()
+    return (*_software(spec, known), *_serving(spec, named), *models)
+
+
+def _pools_of_models(spec: ClusterSpec, pools: Iterable[NodePool]) -> Iterable[ChartRelease]:
+    """The charts of the inference extension."""
+    mirror, by_name = mirror_of(spec), {pool.name: pool for pool in pools}
+    yield from agentgateway_charts(mirror=mirror)
+    for name, fleet in spec.inference.fleets.items():
+        server = ServerPod(image=fleet.server.image, command=fleet.server.command, port=fleet.server.port)
+        for model in served_models(name, fleet, by_name[name]):
+            nodes = fleet.nodes_per_server or 1
+            yield inference_pool_chart(model.name, server, nodes_per_server=nodes, mirror=mirror)
+
+
+def definitions(spec: ClusterSpec) -> dict[str, list[KubernetesObject]]:
+    """Definitions of custom kinds that come before the charts, by a path without its ending."""
+    return {"definitions/inference-pools": [inference_pool_definition()]} if spec.eks.has_pools else {}
 
 
 def _serving(spec: ClusterSpec, names: ServingNames) -> Iterable[ChartRelease]:
@@ -280,12 +308,14 @@ def install_script(
     charts: Sequence[ChartRelease],
     objects: Mapping[str, str],
     scaled: Mapping[str, Sequence[str]] | None = None,
+    first: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The script that installs charts, then applies objects; it asks CloudFormation for what only a deployment knows.
 
     Args:
         objects: Text of each file to apply, by its path, in order.
         scaled: Deployments and Rollouts of a file whose number of servers an autoscaler sets, by its path.
+        first: Text of each file with definitions of custom kinds, which charts need.
     """
     scaled = {} if scaled is None else scaled
     lines = [
@@ -305,6 +335,11 @@ def install_script(
     values = values_files(charts)
     of_charts, of_objects = _named(known, values), _named(known, objects)
     lines += _lookups(spec, of_charts)
+    for path in first:
+        lines += [
+            _apply(path, "", []),
+            f"kubectl wait --for condition=established --timeout 60s -f {shlex.quote(path)}",
+        ]
     lines += [
         _install(index, one, _named(known, [text]))
         for index, (one, text) in enumerate(zip(charts, values.values(), strict=True), start=1)

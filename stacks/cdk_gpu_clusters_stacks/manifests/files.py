@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,11 +18,12 @@ from cdk_gpu_clusters.kubernetes.compute_domain import domain_nodes, in_ultraser
 from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, ModelRoute, gateway_objects, model_route
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment
+from cdk_gpu_clusters.kubernetes.inference_gateway import inference_gateway_objects, inference_route
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import LEADER, multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, yaml_text
+from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, short_name, yaml_text
 from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace, QueueScaling
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.ray import RayPods, gpu_ray_job
@@ -39,8 +39,10 @@ from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_THROUGHPUT_MIB_PE
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters_stacks.manifests.cluster import (
     ServingNames,
+    definitions,
     install_script,
     mirror_of,
+    model_names,
     node_pools,
     releases,
     serving_names,
@@ -62,8 +64,9 @@ from cdk_gpu_clusters_stacks.stack_names import fleet_path, inference_stack, tra
 def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
     """What a cluster file makes inside Kubernetes: text by the path of its file.
 
-    `install.sh` installs the charts below `software/`, then applies the files below `cluster/`, `services/` and
-    `routes/`. What lies below `jobs/` is for people to start. What lies below `karpenter/` the deployment applies.
+    `install.sh` applies the files below `definitions/`, installs the charts below `software/`, then applies the files
+    below `cluster/`, `services/` and `routes/`. What lies below `jobs/` is for people to start. What lies below
+    `karpenter/` the deployment applies.
 
     Args:
         spec: A cluster without errors, with `orchestrator: eks`.
@@ -76,9 +79,11 @@ def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
     launched = {f"karpenter/{name}.yaml": one.text for name, one in karpenter_objects(spec).items()}
     made = {f"{path}.yaml": one for path, one in applied(spec, pools).items()}
     objects = {path: one.text for path, one in made.items()}
+    first = {f"{path}.yaml": yaml_text(some) for path, some in definitions(spec).items()}
     scaled = {path: one.scaled for path, one in made.items()}
     return {
-        "install.sh": install_script(spec, charts, objects, scaled),
+        "install.sh": install_script(spec, charts, objects, scaled, first),
+        **first,
         **values_files(charts),
         **objects,
         **launched,
@@ -124,12 +129,16 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool], names: ServingName
     gateway = _gateway(spec)
     serving = Serving(
         workspace=(names or serving_names(spec)).metrics(spec),
-        is_routed=gateway is not None,
+        is_routed=gateway is not None and not spec.eks.has_pools,
         has_keda=spec.eks.software.keda,
     )
     routes: dict[str, Manifest] = {}
     if gateway is not None:
         parts["cluster/gateway"] = Manifest(objects=gateway_objects(gateway))
+    if gateway is not None and spec.eks.has_pools:
+        drain = max(_drain_seconds(fleet) for fleet in spec.inference.fleets.values())
+        inner = inference_gateway_objects(gateway, drain_seconds=drain, mirror=mirror_of(spec))
+        parts["cluster/inference-gateway"] = Manifest(objects=inner)
     for name, fleet in spec.inference.fleets.items():
         for each, manifest in model_services(name, fleet, pools[name], serving).items():
             parts[f"services/{each}"] = manifest
@@ -137,7 +146,9 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool], names: ServingName
                 server = _server(pools[name].name, fleet, serving)
                 # Of servers over several nodes, the leader takes requests.
                 service = each if fleet.nodes_per_server is None else f"{each}{LEADER}"
-                route = model_route(each, gateway, server, ModelRoute(weights={service: 1}))
+                weights = ModelRoute(weights={service: 1})
+                in_pool = spec.eks.has_pools
+                route = [inference_route(each, gateway)] if in_pool else model_route(each, gateway, server, weights)
                 routes[f"routes/{each}"] = Manifest(objects=route)
     return parts | routes
 
@@ -340,7 +351,7 @@ def training_jobs(
     if pool.node_count > 1:
         objects = nccl_test(
             pool,
-            name=_short(f"{name}-nccl-test", _LONGEST_JOB),
+            name=short_name(f"{name}-nccl-test", _LONGEST_JOB),
             node_count=2,
             image=image,
             compute_domain=domain,
@@ -355,7 +366,7 @@ def _torchrun(
 ) -> Manifest:
     objects = torchrun_job(
         # Trainer makes a JobSet of its job's name, which must not be that of the other job.
-        _short(f"{name}-train-job" if trainer else f"{name}-job", _LONGEST_JOB),
+        short_name(f"{name}-train-job" if trainer else f"{name}-job", _LONGEST_JOB),
         pool,
         node_count=_job_nodes(pool, domain=domain),
         image=image,
@@ -375,7 +386,7 @@ def _job_nodes(pool: NodePool, *, domain: bool) -> int:
 
 def _ray_job(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, domain: bool, efa: EfaSoftware) -> Manifest:
     objects = gpu_ray_job(
-        _short(f"{name}-ray", _LONGEST_RAY_JOB),
+        short_name(f"{name}-ray", _LONGEST_RAY_JOB),
         pool,
         RayPods(
             image=image,
@@ -475,9 +486,13 @@ def _server(name: str, fleet: InferenceFleetSpec, serving: Serving) -> ServerPod
         weights_uri=None if weights is None else weights.s3_uri,
         shared_memory_gib=spec.shared_memory_gib,
         start_seconds=fleet.ready_timeout_seconds or _START_SECONDS,
-        drain_seconds=fleet.load_balancer.drain_timeout_seconds or _DRAIN_SECONDS,
+        drain_seconds=_drain_seconds(fleet),
         stop_delay_seconds=_ROUTED_STOP_SECONDS if serving.is_routed else _STOP_SECONDS,
     )
+
+
+def _drain_seconds(fleet: InferenceFleetSpec) -> int:
+    return fleet.load_balancer.drain_timeout_seconds or _DRAIN_SECONDS
 
 
 #: Defaults of the cluster file, for nodes of every orchestrator.
@@ -488,20 +503,12 @@ _STOP_SECONDS, _ROUTED_STOP_SECONDS = 10, 30
 
 def _fan_out(name: str, pool: NodePool, of: str, command: Sequence[str]) -> dict[str, Manifest]:
     """A Job and an Argo Workflow that run a process on every slice."""
-    called = _short(f"{name}-all", _LONGEST_FAN_OUT)
+    called = short_name(f"{name}-all", _LONGEST_FAN_OUT)
     flow = mig_workflow(called, pool, image=of, command=command, service_account=_ARGO_ACCOUNT)
     return {
         "mig-job": Manifest(objects=mig_fan_out(called, pool, image=of, command=command)),
         "mig-workflow": Manifest(objects=flow, comments={f"Workflow/{called}": _ARGO}),
     }
-
-
-def _short(name: str, longest: int) -> str:
-    """The name, or its beginning with a digest of all of it."""
-    if len(name) <= longest:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
-    return f"{name[: longest - 7]}-{digest}"
 
 
 def _has_gpus(pool: NodePool) -> bool:

@@ -9,6 +9,7 @@ from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.fleet.compute_node_group import PURCHASE_OPTIONS
 from cdk_gpu_clusters.fleet.profile import GroupKind
+from cdk_gpu_clusters.kubernetes.software.inference import POOL_CHART
 from cdk_gpu_clusters.kubernetes.software.node_scaling import scale_from_zero_tags
 from cdk_gpu_clusters.node.settings import gpu_facts
 from cdk_gpu_clusters.observability.panels import DashboardFleet, plan_dashboard
@@ -167,12 +168,15 @@ def _of_software(cluster: ClusterSpec) -> Values:
     # Which fleets have no queue because they belong to Slurm is in the values of its chart.
     software = cluster.eks.software.model_copy(update={"slurm": None})
     queued = alone.model_copy(update={"eks": alone.eks.model_copy(update={"software": software})})
+    charts = releases(alone, pools.values())
+    # The chart of a pool follows its model.
+    models = [one for one in charts if one.chart == POOL_CHART]
     return {
-        "eks.software": releases(alone, pools.values()),
+        "eks.software": [one for one in charts if one.chart != POOL_CHART],
         "eks.teams": cluster.eks.all_teams,
         "network": place,
         "training": _applied(queued.model_copy(update={"inference": InferenceSpec()})),
-        "inference": _applied(queued.model_copy(update={"training": TrainingSpec()})),
+        "inference": (_applied(queued.model_copy(update={"training": TrainingSpec()})), models),
     }
 
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type, instance_types
-from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, SystemPods
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.karpenter import check_karpenter
 from cdk_gpu_clusters.kubernetes.compute_domain import ULTRASERVERS, check_domains_version, connects_nodes
 from cdk_gpu_clusters.kubernetes.ray_head import RayHead, ray_system_pods
 from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware
 from cdk_gpu_clusters.kubernetes.software.cluster import check_efa_driver
+from cdk_gpu_clusters.kubernetes.software.inference import check_picked_server, inference_pods
 from cdk_gpu_clusters.rules.eks_cluster import (
     check_public_cidrs,
     check_support,
@@ -245,9 +246,24 @@ def _check_gateway(gateway: GatewaySpec, parts: SpecParts) -> list[Fault]:
             )
         )
     faults = faults_at(_GATEWAY, findings)
+    if gateway.inference_extension:
+        faults += [fault for part in parts.fleets for fault in _check_pool(part)]
     if gateway.certificate_arn is not None and parts.region is not None:
         faults += check_arn((*_GATEWAY, "certificate_arn"), gateway.certificate_arn, parts.region, "certificate")
     return faults
+
+
+def _check_pool(part: FleetPart) -> list[Fault]:
+    """Find model servers whose queue and cache an endpoint picker cannot read."""
+    if not isinstance(part.spec, InferenceFleetSpec) or part.broken & {"server", "server.image", "server.command"}:
+        return []
+    fix = "serve it by vLLM with its statistics, or remove inference_extension"
+    found = check_picked_server(part.spec.server.image, part.spec.server.command)
+    return [
+        fault
+        for one in found
+        for fault in faults_at((*part.key, *str(one.path).split(".")), [replace(one, path="", fix=fix)])
+    ]
 
 
 def _check_existing(spec: EksSpec) -> list[Fault]:
@@ -307,14 +323,21 @@ def check_new_version(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]
 def _about_system_nodes(spec: EksSpec, parts: SpecParts) -> list[Finding]:
     nodes = spec.system_nodes
     heads = [RayHead()] * (_ray_fleets(spec, parts) if spec.software.ray else 0)
-    pods = ray_system_pods(heads) if heads else []
+    of_ray = ray_system_pods(heads) if heads else []
     try:
-        found = check_system_nodes(instance_type(nodes.instance_type), nodes.nodes, pods)
+        type_ = instance_type(nodes.instance_type)
+        found = check_system_nodes(type_, nodes.nodes, _pods_of_pools(spec, parts), heads=of_ray)
     except ConfigError as unknown:
         return list(unknown.findings)
-    type_name = "m7i.xlarge" if pods else "m7i.large"
+    type_name = "m7i.xlarge" if heads else "m7i.large"
     fix = f"write a type such as {type_name}, or more nodes; fleets hold the GPU nodes"
     return [replace(one, fix=fix) for one in found]
+
+
+def _pods_of_pools(spec: EksSpec, parts: SpecParts) -> tuple[SystemPods, ...]:
+    """What the inference extension runs on the system nodes; of fleets with MIG one model is counted."""
+    models = sum(isinstance(part.spec, InferenceFleetSpec) for part in parts.fleets)
+    return inference_pods(models) if spec.has_pools else ()
 
 
 def _ray_fleets(spec: EksSpec, parts: SpecParts) -> int:

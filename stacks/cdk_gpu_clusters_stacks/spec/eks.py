@@ -231,6 +231,11 @@ class GatewaySpec(SpecModel):
     clients: Annotated[tuple[Cidr, ...], AsTuple, changes_with("gateway")] = Field(
         default=(), description="IPv4 ranges that may connect; one at least.", examples=[["10.0.0.0/16"]]
     )
+    inference_extension: Annotated[bool, changes_with("gateway")] = Field(
+        default=False,
+        description="Whether requests go to vLLM servers by their queue and cache, through proxies of agentgateway and "
+        "an InferencePool for each model. Default: to the server with the fewest open requests.",
+    )
     hosted_zone: Annotated[HostedZoneSpec | None, updates(Resource.NAMES_ROLE), makes(Resource.NAMES_ROLE)] = Field(
         default=None,
         description="Hosted zone in which ExternalDNS keeps `hostname`. Default: none; you make the record.",
@@ -327,6 +332,11 @@ class EksSpec(SpecModel):
     def all_teams(self) -> tuple[Team, ...]:
         """The teams, in the order of the file."""
         return tuple(one.of(name) for name, one in self.teams.items())
+
+    @property
+    def has_pools(self) -> bool:
+        """Whether the servers of each model are an InferencePool."""
+        return self.gateway is not None and self.gateway.inference_extension
 
     @property
     def has_serving_roles(self) -> bool:

@@ -356,6 +356,11 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "a.example.org",
         "b.example.org",
     ),
+    "EKS: its models chosen by queue and cache": (
+        SERVED_ON_EKS + "  gateway: { plain_http: true, clients: [10.0.0.0/8] }\n",
+        "clients: [10.0.0.0/8]",
+        "clients: [10.0.0.0/8], inference_extension: true",
+    ),
     "EKS: its name in a hosted zone": (
         SERVED_ON_EKS + "  gateway: { plain_http: true, clients: [10.0.0.0/8], hostname: a.example.org }\n",
         "hostname: a.example.org",

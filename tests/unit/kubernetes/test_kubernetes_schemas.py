@@ -148,6 +148,11 @@ OTHERS += [
     _object("argoproj.io/v1alpha1", "AnalysisTemplate", {"metrics": [{"name": "errors", "provider": {}}]}),
     ROLLOUT,
 ]
+_PICKER = {"name": "chat-pool-epp", "port": {"number": 9002}}
+_SERVERS = {"selector": {"matchLabels": {"app.kubernetes.io/name": "chat"}}, "targetPorts": [{"number": 8000}]}
+POOL = _object("inference.networking.k8s.io/v1", "InferencePool", {**_SERVERS, "endpointPickerRef": _PICKER})
+PARAMETERS = _object("agentgateway.dev/v1alpha1", "AgentgatewayParameters", {"shutdown": {"min": 30, "max": 330}})
+OTHERS += [POOL, PARAMETERS]
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
 
@@ -167,7 +172,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 35
+    assert check_objects(RIGHT, version) == len(RIGHT) == 37
 
 
 def test_every_custom_kind_has_an_object_here() -> None:
@@ -227,6 +232,9 @@ _CONTAINER = "template/spec/containers/0"
         (HTTP_ROUTE, "spec/rules/0/matches/0/path/value", "chat", r"path: value must be an absolute path"),
         # A Service is the default kind of a backend, and a Service has a port.
         (HTTP_ROUTE, "spec/rules/0/backendRefs/0/port", None, r"Must have port for Service reference"),
+        (POOL, "spec/endpointPickerRef/port", None, r"endpointPickerRef: port is required when kind is 'Service'"),
+        (POOL, "spec/targetPorts", [{"number": 8000}, {"number": 8000}], r"targetPorts: port number must be unique"),
+        (PARAMETERS, "spec/shutdown/max", 29, r"shutdown: The 'min' value must be less than or equal to"),
         (ROLLOUT, "spec/strategy/canary/steps/0/setWeight", "10", r"setWeight: '10' is not of type 'integer'"),
         (NODE_CLASS, "spec/role", None, r"spec: must specify exactly one of \['role', 'instanceProfile'\]"),
     ],
@@ -283,4 +291,5 @@ def test_the_custom_kinds_are_those_of_the_charts() -> None:
         "awslabs/amazon-eks-ami",
         "kedacore/keda",
         "kubernetes-sigs/gateway-api",
+        "kubernetes-sigs/gateway-api-inference-extension",
     ]

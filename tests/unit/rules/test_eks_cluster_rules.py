@@ -189,7 +189,7 @@ def test_a_head_of_ray_has_a_place_beside_the_pods_of_the_cluster(
     type_name: str, nodes: int, heads: int, got: str | None
 ) -> None:
     pods = ray_system_pods([RayHead()] * heads) if heads else []
-    found = list(check_system_nodes(instance_type(type_name), nodes, pods))
+    found = list(check_system_nodes(instance_type(type_name), nodes, heads=pods))
     assert [one.id for one in found] == ["GPU-EKS-030"] * (got is not None)
     assert all(one.got.removeprefix(f"{nodes} x {type_name}: ").startswith(str(got)) for one in found)
 

@@ -246,6 +246,13 @@ def test_a_gateway_and_a_scaler_go_with_what_they_need(tmp_path: Path) -> None:
     assert found(tmp_path, MODELS + f"eks: {{ gateway: {{ {TLS} }} }}\n") == []
 
 
+def test_system_nodes_hold_the_proxies_and_pickers_of_the_inference_extension(tmp_path: Path) -> None:
+    gateway = f"gateway: {{ {TLS}, inference_extension: true }}"
+    assert found(tmp_path, MODELS + f"eks: {{ {gateway}, system_nodes: {{ nodes: 3 }} }}\n") == []
+    small = MODELS + f"eks:\n  {gateway}\n  system_nodes:\n    instance_type: m7i.large\n"
+    assert found(tmp_path, small) == ["10 GPU-EKS-030 warning"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -265,6 +272,11 @@ def test_a_gateway_and_a_scaler_go_with_what_they_need(tmp_path: Path) -> None:
             ["7 GPU-SRV-020 error"],
         ),
         (HEAD + NEW + ONE + f"eks: {{ gateway: {{ {GATEWAY} }} }}\n", ["7 GPU-SRV-020 error", *OF_P5]),
+        (
+            MODELS.replace("vllm", "tgi")
+            + f"eks: {{ gateway: {{ {GATEWAY}, inference_extension: true }}, system_nodes: {{ nodes: 3 }} }}\n",
+            ["6 GPU-SRV-040 error"],
+        ),
         (MODELS + "eks: { software: { keda: true } }\n", ["7 GPU-SRV-022 error"]),
         (MODELS + "monitoring: { metrics: {} }\neks: { software: { keda: true } }\n", ["8 GPU-SRV-022 error"]),
     ],
