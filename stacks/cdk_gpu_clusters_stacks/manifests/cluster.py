@@ -10,7 +10,6 @@ from types import MappingProxyType
 from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.gateway import READINESS_LABEL
-from cdk_gpu_clusters.kubernetes.mig import profile_label, profiles_of
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NfsVolume, NodePool, SharedVolume
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, document_text
@@ -38,10 +37,10 @@ from cdk_gpu_clusters_stacks.spec.data import (
     homes_export,
     homes_service,
 )
-from cdk_gpu_clusters_stacks.spec.served_models import served_models
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
+from cdk_gpu_clusters_stacks.spec.served_models import served_models
 from cdk_gpu_clusters_stacks.stack_names import data_stack, eks_stack, monitoring_stack, network_stack
 
 #: What stands in a text for a value that only the deployed stack knows: a variable of the shell.

@@ -16,9 +16,9 @@ from cdk_gpu_clusters.fleet.karpenter import (
 )
 from cdk_gpu_clusters.kubernetes.compute_domain import domain_nodes, in_ultraservers
 from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, ModelRoute, gateway_objects, model_route
+from cdk_gpu_clusters.kubernetes.inference_gateway import inference_gateway_objects, inference_route
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow
 from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment
-from cdk_gpu_clusters.kubernetes.inference_gateway import inference_gateway_objects, inference_route
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import LEADER, multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
@@ -42,7 +42,6 @@ from cdk_gpu_clusters_stacks.manifests.cluster import (
     definitions,
     install_script,
     mirror_of,
-    model_names,
     node_pools,
     releases,
     serving_names,
