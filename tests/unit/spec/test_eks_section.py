@@ -191,7 +191,7 @@ WITH_DOMAINS = HEAD + DALLAS + "eks: { software: { compute_domains: true } }\n"
 def test_a_model_over_several_nodes_is_one_vllm_server_in_one_ultraserver(
     text: str, expected: list[str], tmp_path: Path
 ) -> None:
-    about = ("GPU-SPEC-07", "GPU-IMEX", "GPU-K8S", "GPU-INF-026")
+    about = ("GPU-SPEC-07", "GPU-SRV", "GPU-IMEX", "GPU-K8S", "GPU-INF-026")
     assert [
         one for one in found(tmp_path, text) if any(rule in one for rule in about) and "warning" not in one
     ] == expected
