@@ -134,8 +134,18 @@ def check_queue_fleet(fleet: FleetPlan, name: str, slurm_settings: Mapping[str, 
         *check_whole_gpus(is_split=request.mig is not None),
         *check_placement_of_queue(request.placement),
         *check_capacity_of_queue(fleet.terms),
-        *check_settings(slurm_settings, level="compute resource"),
+        *check_settings(_without_weight(slurm_settings), level="compute resource"),
     ]
+
+
+def _without_weight(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings without a weight that ParallelCluster takes as a priority."""
+    return {name: value for name, value in settings.items() if not _weight(name, value)}
+
+
+def _weight(name: str, value: str) -> int | None:
+    """Weight of nodes, if the setting is one: ParallelCluster writes its priorities as that (SlurmNodePriorities)."""
+    return int(value) if name.lower() == "weight" and value.isdecimal() and int(value) >= 1 else None
 
 
 def slurm_queue(request: QueueRequest, members: Sequence[ComputeResourceRequest]) -> dict[str, Any]:
@@ -217,6 +227,8 @@ def _compute_resource(
     price, most = fleet.terms.max_price_usd_per_hour, nodes or fleet.maximum
     # Nodes of a block come and go with it, and nothing else changes their number.
     least = most if fleet.keeps_size else fleet.request.minimum or 0
+    settings = _without_weight(member.slurm_settings)
+    weight = next((found for one in member.slurm_settings.items() if (found := _weight(*one))), None)
     return {
         "Name": name,
         "InstanceType": fleet.instance_type.name,
@@ -226,7 +238,8 @@ def _compute_resource(
         "Networking": {"PlacementGroup": _placement_group(member)},
         **_target(fleet, reservation_id),
         **({} if price is None else {"SpotPrice": price}),
-        **({"CustomSlurmSettings": dict(member.slurm_settings)} if member.slurm_settings else {}),
+        **({} if weight is None else {"StaticNodePriority": weight, "DynamicNodePriority": weight}),
+        **({"CustomSlurmSettings": settings} if settings else {}),
     }
 
 

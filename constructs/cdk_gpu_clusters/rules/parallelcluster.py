@@ -71,6 +71,12 @@ BLOCK_BY_ID = define_rule(
     source=f"{_PACKAGE}, CapacityTypeValidator",
 )
 
+ARCHITECTURE = define_rule(
+    "GPU-PCL-011",
+    "the processors of all nodes of a cluster of ParallelCluster have one architecture",
+    source=f"{_PACKAGE}, InstanceArchitectureCompatibilityValidator",
+)
+
 
 @check
 def check_name(name: str) -> Iterator[Finding]:
@@ -207,6 +213,22 @@ def check_one_system(systems: Mapping[str, str | None]) -> Iterator[Finding]:
             got=", ".join(f"{system} of {fleet}" for fleet, system in asked.items()),
             allowed=", ".join(system_names()),
             fix=f"write the same os for all fleets, such as {first}",
+        )
+
+
+@check
+def check_one_architecture(architectures: Mapping[str, str]) -> Iterator[Finding]:
+    """Find nodes of several architectures: the head node shares its programs with all of them.
+
+    Args:
+        architectures: Architecture of the processors by group of nodes, such as `arm64`.
+    """
+    if len(set(architectures.values())) > 1:
+        yield ARCHITECTURE.finding(
+            cause="the nodes of one cluster of ParallelCluster have processors of one architecture",
+            got=", ".join(f"{architecture} of {group}" for group, architecture in architectures.items()),
+            allowed="x86_64 or arm64 for all",
+            fix="choose types of one architecture, or make two clusters",
         )
 
 

@@ -48,7 +48,9 @@ def export(
     scripts: Annotated[
         str, typer.Option(metavar="S3_URI", help="Where you copy the scripts of the nodes. Default: no scripts.")
     ] = "",
-    head_node_type: Annotated[str, typer.Option(metavar="TYPE", help="Instance type of the head node.")] = "m7i.xlarge",
+    head_node_type: Annotated[
+        str, typer.Option(metavar="TYPE", help="Instance type of the head node. Default: a small one.")
+    ] = "",
     key_name: Annotated[str, typer.Option(metavar="NAME", help="EC2 key pair of the head node. Default: none.")] = "",
     security_group: Annotated[
         list[str] | None,
@@ -76,7 +78,7 @@ def export(
     if str(folder) == output.STREAM:
         output.refuse("export: these are several files: give a folder, or --json")
     options = ExportOptions(
-        head_node_type=head_node_type,
+        head_node_type=head_node_type or None,
         key_name=key_name or None,
         scripts=_scripts(scripts) if scripts else None,
         security_group_ids=tuple(_checked(one, r"sg-[0-9a-f]+", "--security-group") for one in security_group or ()),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cdk_gpu_clusters.catalogue import Architecture
 from cdk_gpu_clusters.catalogue.parallelcluster import PARALLELCLUSTER_VERSION, system_names
 from cdk_gpu_clusters.catalogue.regions import partition_of
 from cdk_gpu_clusters.fleet.node import lustre_efa, node_settings
@@ -35,6 +36,8 @@ CONFIGURATION = "cluster-config.yaml"
 _SCRIPTS = "scripts"
 _HEAD_SCRIPT = "head-node.sh"
 _DIGEST = 12
+#: Type of the head node by architecture: this library's choice, of four vCPUs.
+_HEAD_TYPES = {Architecture.X86_64: "m7i.xlarge", Architecture.ARM64: "m7g.xlarge"}
 #: An address that nobody connects from: sessions come through Systems Manager.
 _NOBODY = "127.0.0.1/32"
 
@@ -44,7 +47,7 @@ class ExportOptions:
     """What a cluster file does not say, and a configuration of ParallelCluster needs.
 
     Attributes:
-        head_node_type: Instance type of the head node.
+        head_node_type: Instance type of the head node; a small one of the architecture of the fleets if None.
         key_name: EC2 key pair of the head node; None for none.
         scripts: Bucket and prefix of keys to which the scripts are copied; None to write none.
         security_group_ids: Security groups that all nodes join, such as those that file systems admit.
@@ -52,7 +55,7 @@ class ExportOptions:
         outputs: Outputs of the stacks of the cluster.
     """
 
-    head_node_type: str = "m7i.xlarge"
+    head_node_type: str | None = None
     key_name: str | None = None
     scripts: tuple[str, str] | None = None
     security_group_ids: tuple[str, ...] = ()
@@ -201,7 +204,7 @@ class _Writer:
         reads = [one.document() for one in self._readable()]
         key_name = options.key_name or (self._spec.pcs.login.ssh_key_name if self._is_pcs else None)
         return {
-            "InstanceType": options.head_node_type,
+            "InstanceType": options.head_node_type or _HEAD_TYPES[self._fleets[0].plan.instance_type.architecture],
             "Networking": {"SubnetId": self._subnets()[0], **self._groups()},
             "Ssh": {**({"KeyName": key_name} if key_name else {}), "AllowedIps": self._ssh_from()},
             "LocalStorage": {"RootVolume": {"VolumeType": "gp3", "Encrypted": True}},

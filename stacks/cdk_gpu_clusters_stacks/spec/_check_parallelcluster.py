@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.parallelcluster import check_queue_fleet
 from cdk_gpu_clusters.fleet.profile import PARALLELCLUSTER
@@ -15,6 +16,7 @@ from cdk_gpu_clusters.rules.parallelcluster import (
     check_counts,
     check_mount_point,
     check_name,
+    check_one_architecture,
     check_one_system,
     check_settings,
 )
@@ -59,7 +61,16 @@ def check_parallelcluster(spec: ClusterSpec) -> list[Fault]:
     faults += faults_at(("training", "fleets"), check_one_system(systems))
     blocks = [len(fleet.plan.terms.blocks) or 1 for fleet in fleets]
     faults += faults_at(("training", "fleets"), check_counts(blocks))
+    faults += faults_at(("training", "fleets"), check_one_architecture(_architectures(spec, fleets)))
     return faults + (_check_slurm(spec.pcs, fleets) if spec.orchestrator == "pcs" else [])
+
+
+def _architectures(spec: ClusterSpec, fleets: Sequence[PlannedFleet]) -> dict[str, str]:
+    """Architecture of the fleets, and of login nodes."""
+    found = {fleet.name: fleet.plan.instance_type.architecture.value for fleet in fleets}
+    if spec.orchestrator == "pcs" and spec.pcs.login.nodes:
+        found["login nodes"] = instance_type(spec.pcs.login.instance_type).architecture.value
+    return found
 
 
 def _check_fleet(fleet: PlannedFleet) -> Iterator[Fault]:
