@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,12 @@ from nodebox.rootfs import kept
 
 _LOCK = Path(__file__).resolve().parents[3] / "requirements" / "pcluster.txt"
 _LOAD_ALL = Path(__file__).with_name("load_all.py")
+_ACCOUNT = Path(__file__).with_name("account.py")
+
+
+_KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+# moto reads it when it is loaded.
+_MOTO = {**_KEYS, "MOTO_IAM_LOAD_MANAGED_POLICIES": "true"}
 
 
 def parallelcluster_folder() -> Path:
@@ -63,3 +71,44 @@ def schema_faults(configurations: Iterable[str]) -> list[dict[str, Any]]:
     done = run_in_parallelcluster(_LOAD_ALL, stdin=json.dumps(list(configurations)))
     assert done.returncode == 0, done.stderr[-2000:]
     return cast("list[dict[str, Any]]", json.loads(done.stdout))
+
+
+@contextmanager
+def account() -> Iterator[dict[str, str]]:
+    """An account in moto, by the ids of what it has; `url` is its address, for `AWS_ENDPOINT_URL`."""
+    version = re.search(r"^aws-parallelcluster==(\S+)", _LOCK.read_text(), re.MULTILINE)
+    assert version is not None
+    with subprocess.Popen(
+        [sys.executable, _ACCOUNT, version[1]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **_MOTO},
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.stdin.close()
+
+
+def dry_run(configuration: Path, *, url: str) -> list[dict[str, str]]:
+    """What ParallelCluster's validators say of a configuration: its level, the validator and the message of each.
+
+    Args:
+        configuration: The file.
+        url: Address of the account.
+    """
+    options = ("--cluster-name", "cluster", "--cluster-configuration", configuration, "--region", "us-east-1")
+    done = run_in_parallelcluster(
+        "-m", "pcluster.cli.entrypoint", "create-cluster", "--dryrun", "true", *options,
+        environment={"AWS_ENDPOINT_URL": url, "HOME": str(configuration.parent), **_KEYS},
+    )  # fmt: skip
+    answer = json.loads(done.stdout)
+    assert "configurationValidationErrors" in answer or "would have succeeded" in answer["message"], answer
+    found: list[dict[str, str]] = answer.get("configurationValidationErrors", []) or answer.get(
+        "validationMessages", []
+    )
+    return found
