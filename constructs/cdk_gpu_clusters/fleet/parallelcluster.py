@@ -1,4 +1,4 @@
-"""The queues of AWS ParallelCluster for fleets: what its configuration file says of them, from the plan of each."""
+"""The queues of AWS ParallelCluster for fleets: what its configuration file states of them, from the plan of each."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class ComputeResourceRequest:
 
 
 def capacity_type(fleet: FleetPlan) -> str:
-    """How ParallelCluster buys the nodes of a fleet; all compute resources of a queue are bought alike.
+    """How ParallelCluster buys the nodes of a fleet; all compute resources of a queue are bought in the same way.
 
     Args:
         fleet: The plan of the fleet.
@@ -153,7 +153,7 @@ def slurm_queue(request: QueueRequest, members: Sequence[ComputeResourceRequest]
 
     Args:
         request: What is requested of the queue.
-        members: Its fleets, all bought alike.
+        members: Its fleets, all bought in the same way.
 
     Example:
         >>> from cdk_gpu_clusters.fleet.plan import plan_fleet
@@ -244,7 +244,7 @@ def _compute_resource(
 
 
 def _placement_group(member: ComputeResourceRequest) -> dict[str, Any]:
-    """The group, always stated: ParallelCluster refuses EFA where nothing is said (EfaPlacementGroupValidator)."""
+    """The group, always stated: ParallelCluster refuses EFA where nothing is stated (EfaPlacementGroupValidator)."""
     origin = member.fleet.placement.origin
     if origin is GroupOrigin.RESERVATION and member.placement_group_name:
         return {"Name": member.placement_group_name}

@@ -10,7 +10,6 @@ from cdk_gpu_clusters.catalogue.parallelcluster import (
     LONGEST_NAME,
     MOST_COMPUTE_RESOURCES,
     MOST_QUEUES,
-    PARALLELCLUSTER_VERSION,
     refused_settings,
     reserved_folders,
     system_names,
@@ -20,7 +19,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
-_PACKAGE = f"aws-parallelcluster {PARALLELCLUSTER_VERSION} on PyPI"
+_PACKAGE = "aws-parallelcluster 3.16.1 on PyPI"
 
 NAME = define_rule(
     "GPU-PCL-001",
@@ -35,7 +34,7 @@ LAYOUT = define_rule(
 )
 MIG = define_rule(
     "GPU-PCL-003",
-    "nodes of ParallelCluster have whole GPUs",
+    "nodes of ParallelCluster have GPUs that are not split",
     source=f"{_PACKAGE}, SLURM_SETTINGS_DENY_LIST: Gres of a compute resource; aws/aws-parallelcluster-cookbook @ "
     "f75d84c, slurm_parallelcluster_gres.conf: one GRES for each GPU of the type",
 )
@@ -51,7 +50,7 @@ SETTING = define_rule(
 )
 MOUNT = define_rule(
     "GPU-PCL-006",
-    "shared storage of ParallelCluster is mounted on all nodes alike, at directories that it does not use itself",
+    "shared storage of ParallelCluster is mounted on all nodes, at directories that it does not use itself",
     source=f"{_PACKAGE}, SharedStorage of the configuration: SharedStorageMountDirValidator, "
     "DuplicateMountDirValidator",
 )
@@ -62,7 +61,7 @@ SYSTEM = define_rule(
 )
 COUNTS = define_rule(
     "GPU-PCL-008",
-    f"a cluster of ParallelCluster has at most {MOST_QUEUES} queues and {MOST_COMPUTE_RESOURCES} compute resources",
+    "a cluster of ParallelCluster has at most 50 queues and 50 compute resources",
     source=f"{_PACKAGE}, MaxCountValidator, by the catalogue",
 )
 BLOCK_BY_ID = define_rule(
@@ -114,7 +113,7 @@ def check_layout(policy: InterfacePolicy | None) -> Iterator[Finding]:
 
 @check
 def check_whole_gpus(*, is_split: bool) -> Iterator[Finding]:
-    """Find MIG: Slurm would offer each split GPU as a whole one.
+    """Find MIG: Slurm would offer each split GPU as one that is not.
 
     Args:
         is_split: Whether GPUs are split.
@@ -124,7 +123,7 @@ def check_whole_gpus(*, is_split: bool) -> Iterator[Finding]:
             cause="ParallelCluster writes the GRES of a node by its instance type, and refuses others: jobs could not "
             "ask for a slice",
             got="mig",
-            allowed="whole GPUs",
+            allowed="GPUs that are not split",
             fix="remove mig, or write orchestrator: pcs, whose nodes have slices as GRES",
             path="mig",
         )

@@ -20,7 +20,10 @@ _OF_FLEETS = {
         "limit it on the head node: HeadNode.Imds.Secured",
     ),
     "ray": ("Slurm runs jobs, and starts no service on all nodes", "start Ray in a job"),
-    "read_only_mounts": ("shared storage is mounted alike on all nodes", "remove the right to write on the server"),
+    "read_only_mounts": (
+        "shared storage is mounted in the same way on all nodes",
+        "remove the right to write on the server",
+    ),
 }
 _OF_CLUSTER = {
     "monitoring": ("its dashboard, budget and collector are of the stacks of fleets", "see Monitoring of the file"),

@@ -1,4 +1,4 @@
-"""The stores of a cluster file as shared storage of AWS ParallelCluster, which all nodes mount alike."""
+"""The stores of a cluster file as shared storage of AWS ParallelCluster, which all nodes mount in the same way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shared_storage(
 
     Args:
         spec: The cluster.
-        mounts: Mount point -> name of the store, and the key that says so.
+        mounts: Mount point -> name of the store, and its key in the file.
         ids: Ids of the stores that are made here.
         volumes: Ids of volumes of FSx for OpenZFS by store.
     """

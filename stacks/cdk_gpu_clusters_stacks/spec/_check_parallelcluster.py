@@ -128,7 +128,7 @@ def _check_mounts(spec: ClusterSpec, fleets: Sequence[PlannedFleet]) -> Iterator
             first = mounted.setdefault(point, store)
             if first != store:
                 finding = MOUNT.finding(
-                    cause="all nodes of ParallelCluster mount alike, and others mount another store here",
+                    cause="all nodes of ParallelCluster mount the same, and others mount another store here",
                     got=store,
                     allowed=first,
                     fix="mount it at another directory",
