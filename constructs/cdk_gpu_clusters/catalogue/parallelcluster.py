@@ -17,6 +17,8 @@ LONGEST_NAME: int = read_json(_FILE)["limits"]["name_length"]
 #: Longest name of a cluster; the second one where it records jobs in a database.
 LONGEST_CLUSTER_NAME: int = read_json(_FILE)["limits"]["cluster_name_length"]
 LONGEST_RECORDED_NAME: int = read_json(_FILE)["limits"]["cluster_name_length_with_accounting"]
+#: Longest name of shared storage.
+LONGEST_STORAGE_NAME: int = read_json(_FILE)["limits"]["storage_name_length"]
 #: Most queues of a cluster.
 MOST_QUEUES: int = read_json(_FILE)["limits"]["queues"]
 #: Most compute resources of all queues together.

@@ -11,6 +11,7 @@ from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_THROUGHPUT_MIB_PER_S
 from cdk_gpu_clusters.rules.parallelcluster import (
+    check_addresses,
     check_capacity_of_queue,
     check_layout,
     check_name,
@@ -131,6 +132,7 @@ def check_queue_fleet(fleet: FleetPlan, name: str, slurm_settings: Mapping[str, 
     return [
         *check_name(name),
         *check_layout(request.interface_policy),
+        *check_addresses(fleet.instance_type, efa=fleet.efa),
         *check_whole_gpus(is_split=request.mig is not None),
         *check_placement_of_queue(request.placement),
         *check_capacity_of_queue(fleet.terms),

@@ -168,8 +168,8 @@ PCS = OrchestratorProfile(
     # awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/assets/pcs-ready-dlami-with-enroot-pyxis.yaml.
     slurm_bin="/opt/aws/pcs/scheduler/slurm-{version}/bin",
 )
-#: ParallelCluster writes the launch templates itself, with the layout of interfaces that is the default on plain EC2
-#: (aws-parallelcluster 3.16.1, templates/queues_stack.py). It is no row of `PROFILES`: no launch template is for it.
+#: ParallelCluster writes the launch templates itself, and lays out the interfaces as `rules.parallelcluster`
+#: has it. It is no row of `PROFILES`: no launch template is for it.
 PARALLELCLUSTER = OrchestratorProfile(
     orchestrator=Orchestrator.EC2,
     agent="slurm",

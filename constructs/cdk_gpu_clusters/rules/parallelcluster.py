@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.parallelcluster import (
     LONGEST_CLUSTER_NAME,
     LONGEST_NAME,
     LONGEST_RECORDED_NAME,
+    LONGEST_STORAGE_NAME,
     MOST_COMPUTE_RESOURCES,
     MOST_QUEUES,
     PARALLELCLUSTER_VERSION,
@@ -31,7 +34,7 @@ NAME = define_rule(
 )
 LAYOUT = define_rule(
     "GPU-PCL-002",
-    "ParallelCluster lays out the network interfaces itself, with one IP address per node",
+    "ParallelCluster lays out the network interfaces itself, by the cards of the type",
     source=f"{_PACKAGE}, templates/queues_stack.py, add_network_interfaces; LaunchTemplateOverrides and DevSettings "
     "of the configuration",
 )
@@ -55,7 +58,7 @@ MOUNT = define_rule(
     "GPU-PCL-006",
     "shared storage of ParallelCluster is mounted on all nodes, at directories that it does not use itself",
     source=f"{_PACKAGE}, SharedStorage of the configuration: SharedStorageMountDirValidator, "
-    "DuplicateMountDirValidator",
+    "DuplicateMountDirValidator, SharedStorageNameValidator",
 )
 SYSTEM = define_rule(
     "GPU-PCL-007",
@@ -201,6 +204,58 @@ def check_layout(policy: InterfacePolicy | None) -> Iterator[Finding]:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeInterfaces:
+    """What a node of ParallelCluster has on its network cards.
+
+    Attributes:
+        efa_count: EFA devices.
+        addresses: IPv4 addresses that it takes from its subnet.
+    """
+
+    efa_count: int
+    addresses: int
+
+
+def node_interfaces(kind: InstanceType, *, efa: bool) -> NodeInterfaces:
+    """The interfaces of a node: with EFA on every card that has it, and one address; else an address on every card.
+
+    Args:
+        kind: Its type.
+        efa: Whether it has EFA.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue import instance_type
+        >>> node_interfaces(instance_type("p5.48xlarge"), efa=False)
+        NodeInterfaces(efa_count=0, addresses=32)
+    """
+    if efa and kind.network.efa is not None:
+        return NodeInterfaces(efa_count=kind.network.efa.max_interfaces, addresses=1)
+    return NodeInterfaces(
+        efa_count=0, addresses=sum("interface" in card.interface_types for card in kind.network.cards)
+    )
+
+
+@check
+def check_addresses(kind: InstanceType, *, efa: bool) -> Iterator[Finding]:
+    """Find nodes that take more addresses than elsewhere: without EFA, every network card gets one.
+
+    Args:
+        kind: Type of the nodes.
+        efa: Whether they have EFA.
+    """
+    addresses = node_interfaces(kind, efa=efa).addresses
+    if addresses > 1:
+        yield LAYOUT.finding(
+            cause="without EFA, ParallelCluster gives every network card an interface with an IP address",
+            got=f"{addresses} addresses for each node of {kind.name}",
+            allowed="one address, with EFA",
+            fix="leave efa out, or make the subnet large enough",
+            path="efa",
+            severity=Severity.WARNING,
+        )
+
+
 @check
 def check_whole_gpus(*, is_split: bool) -> Iterator[Finding]:
     """Find MIG: Slurm would offer each split GPU as one that is not.
@@ -284,6 +339,22 @@ def check_mount_point(path: str) -> Iterator[Finding]:
             got=path,
             allowed="another one, such as /fsx or /home",
             fix="mount the store elsewhere",
+        )
+
+
+@check
+def check_storage_name(name: str) -> Iterator[Finding]:
+    """Find a name of shared storage that ParallelCluster refuses.
+
+    Args:
+        name: The name.
+    """
+    if len(name) > LONGEST_STORAGE_NAME or name == "default":
+        yield MOUNT.finding(
+            cause="ParallelCluster refuses this name of shared storage",
+            got=name,
+            allowed=f"at most {LONGEST_STORAGE_NAME} characters, and not default",
+            fix="rename the store",
         )
 
 

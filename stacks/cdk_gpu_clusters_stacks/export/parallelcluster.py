@@ -15,7 +15,7 @@ from cdk_gpu_clusters.fleet.parallelcluster import ComputeResourceRequest, Objec
 from cdk_gpu_clusters.kubernetes.objects import document_text
 from cdk_gpu_clusters.node.custom_actions import compute_node_script, head_node_script
 from cdk_gpu_clusters.node.storage import checkpoint_environment
-from cdk_gpu_clusters.rules.parallelcluster import not_exported
+from cdk_gpu_clusters.rules.parallelcluster import node_interfaces, not_exported
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters.rules.slurm_conf import JOB_SETTINGS, merged_settings
 from cdk_gpu_clusters_stacks.export.deployed import DeployedIds, Outputs
@@ -337,7 +337,9 @@ class _Writer:
             environment=environment,
         )
         by_efa = lustre_efa(request.mounts, plan.instance_type, plan.maximum) if plan.efa else None
-        return compute_node_script(replace(node_settings(plan, own), lustre_efa=by_efa))
+        efa_count = node_interfaces(plan.instance_type, efa=plan.efa).efa_count
+        settings = replace(node_settings(plan, own), lustre_efa=by_efa, efa_interface_count=efa_count)
+        return compute_node_script(settings)
 
     def _checkpoints(self, fleet: PlannedFleet) -> tuple[dict[str, str], list[ObjectRight]]:
         """The variables by which jobs find the store for checkpoints, and the right to it."""

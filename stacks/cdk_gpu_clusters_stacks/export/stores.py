@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,14 +36,17 @@ def shared_storage(
         ids: Ids of the stores that are made here.
         volumes: Ids of volumes of FSx for OpenZFS by store.
     """
-    storage, faults = [], list[Fault]()
+    storage, faults, names = [], list[Fault](), Counter[str]()
     for point, (name, key) in mounts.items():
         store = spec.data[name]
         settings = _lustre(spec, name, store, ids) or _efs(spec, name, store, ids) or _openzfs(name, store, volumes)
         if settings is None:
             faults += faults_at(key, [_no_volume(name)])
         else:
-            storage.append({"MountDir": point, "Name": name, **settings})
+            # A store at two directories is shared storage twice, and no two have one name.
+            names[name] += 1
+            number = f"-{names[name]}" if names[name] > 1 else ""
+            storage.append({"MountDir": point, "Name": f"{name}{number}", **settings})
         service = homes_service(store)
         if service is HomeService.EFS and homes_export(store, service) != nfs_export(service):
             faults += faults_at(key, [_whole_efs(homes_export(store, service))])

@@ -19,6 +19,7 @@ from cdk_gpu_clusters.rules.parallelcluster import (
     check_one_architecture,
     check_one_system,
     check_settings,
+    check_storage_name,
 )
 
 from ._document import Fault, faults_at
@@ -123,7 +124,7 @@ def _check_mounts(spec: ClusterSpec, fleets: Sequence[PlannedFleet]) -> Iterator
         sections.append((("pcs", "login", "mounts"), spec.pcs.login.mounts))
     for key, mounts in sections:
         for point, store in mounts.items():
-            yield from faults_at((*key, point), check_mount_point(point))
+            yield from faults_at((*key, point), [*check_mount_point(point), *check_storage_name(store)])
             first = mounted.setdefault(point, store)
             if first != store:
                 finding = MOUNT.finding(

@@ -16,6 +16,8 @@ from nodebox.rootfs import kept
 
 _LOCK = Path(__file__).resolve().parents[3] / "requirements" / "pcluster.txt"
 _LOAD_ALL = Path(__file__).with_name("load_all.py")
+#: A script for `run_in_parallelcluster`.
+LAY_OUT = Path(__file__).with_name("lay_out.py")
 _ACCOUNT = Path(__file__).with_name("account.py")
 
 

@@ -316,11 +316,7 @@ def test_what_a_deployment_makes_needs_its_outputs() -> None:
             "GPU-PCL-007",
             "training.fleets.dev.image.parameter",
         ),
-        (
-            ("training:", "data: { a: { efs: {} } }\ntraining:"),
-            "",
-            "",
-        ),
+        (("training:", "data: { a: { efs: {} } }\ntraining:"), "", ""),
     ],
 )
 def test_what_the_configuration_cannot_say_is_refused_at_its_key(change: tuple[str, str], rule: str, key: str) -> None:
@@ -333,4 +329,9 @@ def test_a_mount_point_is_one_that_all_nodes_can_have() -> None:
     with_mounts = _ARM + "      mounts: { /home: a }\n    other: { instance_type: g5g.xlarge, nodes: 1, mounts: %s }\n"
     assert ids_of((with_mounts % "{ /home: b }") + stores) == [("GPU-PCL-006", "training.fleets.other.mounts./home")]
     assert ids_of((with_mounts % "{ /home: a }") + stores) == []
+    twice = written((with_mounts % "{ /home: a, /other: a }") + stores)["SharedStorage"]
+    assert [(one["MountDir"], one["Name"]) for one in twice] == [("/home", "a"), ("/other", "a-2")]
+    long = "b" * 31
+    named = (with_mounts % f"{{ /fsx: {long} }}") + stores.replace("b:", f"{long}:")
+    assert ids_of(named) == [("GPU-PCL-006", "training.fleets.other.mounts./fsx")]
     assert ids_of((with_mounts % "{ /mnt: b }") + stores) == [("GPU-PCL-006", "training.fleets.other.mounts./mnt")]
