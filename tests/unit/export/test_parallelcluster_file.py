@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cdk_gpu_clusters.rules.parallelcluster import check_counts
 from cdk_gpu_clusters_stacks.export import Exported, ExportOptions, export_parallelcluster
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster, read_cluster
 from cdk_gpu_clusters_stacks.spec._document import dotted
@@ -197,6 +198,22 @@ def test_what_parallelcluster_refuses_is_an_error_and_no_file(name: str) -> None
     refused = exported(name)
     assert _REFUSED[name] <= {fault.finding.id for fault in refused.faults if fault.finding.severity.value == "error"}
     assert refused.files == {}
+
+
+def test_settings_that_parallelcluster_makes_itself_are_refused_at_their_key() -> None:
+    text = _ARM.replace("training:", "orchestrator: pcs\n{pcs}training:")
+    settings = "pcs: { slurm_settings: { Prolog: /a }, node_settings: { dev: { Weight: '5', State: DOWN } } }\n"
+    found = [one for one in ids_of(text.replace("{pcs}", settings)) if one[0] == "GPU-PCL-005"]
+    assert found == [
+        ("GPU-PCL-005", "pcs.node_settings.dev.State"),
+        ("GPU-PCL-005", "pcs.slurm_settings.Prolog"),
+    ]
+
+
+def test_a_cluster_has_a_bounded_number_of_queues_and_compute_resources() -> None:
+    assert check_counts([1] * 50) == []
+    assert [one.id for one in check_counts([1] * 51)] == ["GPU-PCL-008"]
+    assert [one.id for one in check_counts([26, 25])] == ["GPU-PCL-008"]
 
 
 # The scripts.
