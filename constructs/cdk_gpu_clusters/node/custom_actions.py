@@ -8,7 +8,8 @@ and ParallelCluster launches another one.
 Sources: aws-parallelcluster 3.16.1, resources/compute_node/user_data.sh (`fetch_and_run -postinstall`, then
 `aws-parallelcluster-entrypoints::finalize`; a failure of either shuts the instance down);
 aws/aws-parallelcluster-cookbook @ f75d84c, recipes/finalize/finalize_compute.rb (starts slurmd) and
-recipes/config/config_health_check.rb (folders of prologs and epilogs).
+recipes/config/config_health_check.rb (folders of prologs and epilogs), and
+libraries/helpers.rb (file with the name of a node).
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from cdk_gpu_clusters.node.software import inline_archive, late_files
 from cdk_gpu_clusters.node.user_data import setting_files, unit_lines, user_data_files
 
 _END = "gpu-cluster-end"
+_SETTINGS = "/etc/gpu-cluster/node.env"
+# ParallelCluster writes it before the custom action: <queue>-st-<compute resource>-<number>, or -dy-.
+_NODE_NAME = "/etc/parallelcluster/slurm_plugin/slurm_nodename"
 # The shared folder of Slurm; every node has it.
 _SHARED = "/opt/slurm/etc/scripts"
 _HOOKS = (("prolog.d", PROLOG_FOLDER), ("epilog.d", EPILOG_FOLDER))
@@ -75,6 +79,12 @@ def _start(settings: NodeSettings) -> list[str]:
 
 def _configured(settings: NodeSettings) -> list[str]:
     return [
+        # What the watchdog and the drain call the node.
+        f"NAME=$(cat {_NODE_NAME}) || exit 1",
+        f'echo "GPU_NODE_NAME=$NAME" >>{_SETTINGS}',
+        # A dynamic node of a queue that has static ones, too: its drain would stay with its name, and the next instance
+        # would end at once. Slurm powers it down in its place, as nodes that only come and go.
+        f"case $NAME in {settings.fleet_name}-dy-*) echo GPU_SCALES=1 >>{_SETTINGS} ;; esac",
         *unit_lines(settings),
         "if systemctl start gpu-node-boot; then exit 0; fi",
         # ParallelCluster keeps the output of custom actions in the log of the node.

@@ -242,13 +242,19 @@ def test_lustre_over_efa_is_set_up_before_parallelcluster_mounts() -> None:
     assert "lustre-efa set-up" not in script_of("p5en-spot")
 
 
-def run(script: str, root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    script: str, root: Path, *arguments: str, host: str = "trainers-st-trainers-1"
+) -> subprocess.CompletedProcess[str]:
     """Run a script with its absolute paths below a folder, and programs of systemd that do nothing."""
     programs = root / "programs"
-    programs.mkdir()
+    programs.mkdir(exist_ok=True)
     for name in ("systemctl", "systemd-sysusers"):
         (programs / name).write_text("#!/bin/sh\n")
         (programs / name).chmod(0o755)
+    named = root / "etc/parallelcluster/slurm_plugin/slurm_nodename"
+    named.parent.mkdir(parents=True, exist_ok=True)
+    named.write_text(f"{host}\n")
+    (root / "etc/gpu-cluster").mkdir(exist_ok=True)
     text = script.replace("tar -xzC /", f"tar -xzC {root}")
     for folder in ("/etc/", "/opt/", "/usr/local/bin/"):
         text = text.replace(f" {folder}", f" {root}{folder}").replace(f">{folder}", f">{root}{folder}")
@@ -266,6 +272,16 @@ def test_the_start_of_a_node_installs_its_software_and_settings(tmp_path: Path) 
     assert (tmp_path / "usr/local/lib/gpu-cluster/gpunode/__main__.py").exists()
     order = (tmp_path / "etc/systemd/system/gpu-node-boot.service.d/order.conf").read_text()
     assert "RequiredBy=slurmd.service" in order
+
+
+@pytest.mark.parametrize(("host", "scales"), [("trainers-dy-trainers-1", True), ("trainers-st-trainers-1", False)])
+def test_a_dynamic_node_is_powered_down_in_place_of_a_drain(tmp_path: Path, host: str, scales: bool) -> None:
+    for argument in ("start", "configured"):
+        done = run(script_of("p5en-spot"), tmp_path, argument, host=host)
+        assert done.returncode == 0, done.stderr
+    settings = (tmp_path / "etc/gpu-cluster/node.env").read_text().split("\n")
+    assert f"GPU_NODE_NAME={host}" in settings
+    assert ("GPU_SCALES=1" in settings) is scales
 
 
 def test_a_node_whose_checks_fail_fails_its_custom_action(tmp_path: Path) -> None:
