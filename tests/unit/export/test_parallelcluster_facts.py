@@ -1,0 +1,117 @@
+"""The catalogue's facts about AWS ParallelCluster, compared with the package itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.catalogue import instance_types
+from cdk_gpu_clusters.catalogue import parallelcluster as facts
+from cdk_gpu_clusters.rules.parallelcluster import NodeInterfaces, check_addresses, check_name, node_interfaces
+from parallelcluster.installed import LAY_OUT, run_in_parallelcluster
+
+_ASK = """
+import inspect, json, re
+from importlib.metadata import version
+from pcluster import constants
+from pcluster.validators import cluster_validators as validators
+from pcluster.validators.slurm_settings_validator import SLURM_SETTINGS_DENY_LIST as denied
+print(json.dumps({
+    "version": version("aws-parallelcluster"),
+    "denied": {level: sorted(set().union(*names.values())) for level, names in denied.items()},
+    "systems": constants.SUPPORTED_OSES,
+    "name": [validators.NAME_REGEX, validators.NAME_MAX_LENGTH],
+    "cluster_name": [constants.PCLUSTER_NAME_MAX_LENGTH, constants.PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING],
+    "storage_name": validators.SHARED_STORAGE_NAME_MAX_LENGTH,
+    "counts": [constants.MAX_NUMBER_OF_QUEUES, constants.MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER],
+    "folders": re.findall('"(/[a-z0-9_/]+)"', inspect.getsource(validators.SharedStorageMountDirValidator._validate)),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def package() -> dict[str, Any]:
+    done = run_in_parallelcluster("-c", _ASK)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_the_facts_are_of_the_locked_version(package: dict[str, Any]) -> None:
+    assert package["version"] == facts.PARALLELCLUSTER_VERSION
+
+
+def test_refused_settings_are_those_that_the_package_refuses(package: dict[str, Any]) -> None:
+    refused = facts.refused_settings()
+    levels = {"SlurmConf": "cluster", "Queue": "queue", "ComputeResource": "compute resource"}
+    assert {levels[level]: frozenset(names) for level, names in package["denied"].items()} == dict(refused)
+
+
+def test_operating_systems_are_supported_ones(package: dict[str, Any]) -> None:
+    assert set(facts.system_names().values()) <= set(package["systems"])
+
+
+def test_limits_are_those_of_the_package(package: dict[str, Any]) -> None:
+    assert package["counts"] == [facts.MOST_QUEUES, facts.MOST_COMPUTE_RESOURCES]
+    assert package["name"][1] == facts.LONGEST_NAME
+    assert package["storage_name"] == facts.LONGEST_STORAGE_NAME
+    assert package["cluster_name"] == [facts.LONGEST_CLUSTER_NAME, facts.LONGEST_RECORDED_NAME]
+
+
+@pytest.mark.parametrize("name", ["train", "a", "a-1", "1a", "Train", "a_b", "x" * 25, "x" * 26, "default", "-a"])
+def test_names_are_judged_as_the_package_judges_them(package: dict[str, Any], name: str) -> None:
+    pattern, longest = package["name"]
+    takes = bool(re.match(pattern, name)) and len(name) <= longest and name != "default"
+    assert (check_name(name) == []) is takes
+
+
+def test_reserved_folders_are_those_of_the_package(package: dict[str, Any]) -> None:
+    assert facts.reserved_folders() == frozenset(package["folders"]) - {"/"}
+
+
+# Network interfaces.
+
+
+@pytest.fixture(scope="module")
+def layouts() -> dict[tuple[str, bool], list[list[Any]]]:
+    """The layout that ParallelCluster writes for every type of the catalogue, with EFA and without."""
+    kinds = [
+        {
+            "name": name,
+            "efa": efa,
+            "max_efa": 0 if kind.network.efa is None else kind.network.efa.max_interfaces,
+            "cards": [[card.index, card.max_interfaces] for card in kind.network.cards],
+        }
+        for name, kind in instance_types().items()
+        for efa in (False, True)
+        if kind.network.efa is not None or not efa
+    ]
+    done = run_in_parallelcluster(LAY_OUT, stdin=json.dumps(kinds))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    return {(str(kind["name"]), bool(kind["efa"])): layout for kind, layout in zip(kinds, found, strict=True)}
+
+
+def test_the_interfaces_of_every_type_are_those_that_the_package_writes(
+    layouts: dict[tuple[str, bool], list[list[Any]]],
+) -> None:
+    assert len(layouts) > 300
+    for (name, efa), layout in layouts.items():
+        efa_count = sum(kind in ("efa", "efa-only") for _, _, kind in layout)
+        addresses = sum(kind != "efa-only" for _, _, kind in layout)
+        expected = NodeInterfaces(efa_count=efa_count, addresses=addresses)
+        assert node_interfaces(instance_types()[name], efa=efa) == expected, (name, efa)
+
+
+def test_nodes_without_efa_that_take_many_addresses_are_a_warning() -> None:
+    assert check_addresses(instance_types()["p5.48xlarge"], efa=True) == []
+    assert check_addresses(instance_types()["g6.xlarge"], efa=False) == []
+    [finding] = check_addresses(instance_types()["p5.48xlarge"], efa=False)
+    assert (finding.id, finding.severity.value, finding.got) == (
+        "GPU-PCL-002",
+        "warning",
+        "32 addresses for each node of p5.48xlarge",
+    )
