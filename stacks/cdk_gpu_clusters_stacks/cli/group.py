@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,8 +62,13 @@ class LazyGroup(TyperGroup):
         return name, command and _load(command.name or ""), rest
 
 
+def module_of(name: str) -> ModuleType:
+    """The module of a sub-command."""
+    return import_module(f"{__package__}.{name.replace('-', '_')}{'_' if iskeyword(name) else ''}")
+
+
 def _load(name: str) -> Any:
-    module = import_module(f"{__package__}.{name.replace('-', '_')}{'_' if iskeyword(name) else ''}")
+    module = module_of(name)
     command = typer.main.get_command(module.app)
     command.name, command.short_help = name, COMMANDS[name]
     _know_short_help(command)

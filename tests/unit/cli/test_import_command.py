@@ -120,7 +120,7 @@ def test_a_placeholder_without_value_is_refused(capsys: pytest.CaptureFixture[st
 
 
 def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    theirs, ours = blocks(PAGE, "yaml")
+    theirs, ours = blocks(PAGE, "yml")
     Path("eks-p5.yaml").write_text(theirs)
     assert _run("eks-p5.yaml") == 0
     shown = blocks(PAGE, "text")[0]
