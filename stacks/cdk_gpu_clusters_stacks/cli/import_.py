@@ -11,10 +11,11 @@ import typer
 from cdk_gpu_clusters_stacks import terminal
 
 from . import complete, files, output
+from .account import Profile
 from .group import examples, new_app
 
 if TYPE_CHECKING:
-    from cdk_gpu_clusters_stacks.importing import Imported
+    from cdk_gpu_clusters_stacks.importing import Imported, Place
 
 app = new_app()
 
@@ -24,17 +25,26 @@ app = new_app()
     epilog=examples(
         "gpu-clusters import pcluster.yaml",
         "gpu-clusters import eks-p5.yaml --zone us-east-1a -o training.yaml",
+        "gpu-clusters import --auto-scaling-group trainers --region us-east-1",
         "gpu-clusters import pcluster.yaml --set '${INSTANCE}=p5.48xlarge' --set '${NODES}=16'",
         then="Exit status: 0 the cluster file was written, 2 the file cannot be imported, or would be written over.",
     ),
 )
 def import_(
     file: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            metavar="FILE", help="Configuration of AWS ParallelCluster 3 or of eksctl; - for standard input."
+            metavar="[FILE]", help="Configuration of AWS ParallelCluster 3 or of eksctl; - for standard input."
         ),
-    ],
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--auto-scaling-group", metavar="NAME", help="Read this group from an account instead."),
+    ] = None,
+    launch_template: Annotated[
+        str | None,
+        typer.Option("--launch-template", metavar="ID[:VERSION]", help="Read this launch template from an account."),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the cluster. Default: that in the file, or the file's own.")
     ] = None,
@@ -54,15 +64,34 @@ def import_(
     ] = [],  # noqa: B006
     target: Annotated[Path, typer.Option("--output", "-o", help="Cluster file to write.")] = Path("cluster.yaml"),
     force: files.Force = False,
+    profile: Profile = None,
+    print_policy: Annotated[
+        bool,
+        typer.Option("--print-policy", help="Print the IAM policy that reading an account needs, and ask nothing."),
+    ] = False,
     as_json: output.Json = False,
 ) -> None:
     """Make a cluster file of a file of another tool, and say what becomes better and what is lost.
 
-    ParallelCluster becomes AWS PCS, and eksctl Amazon EKS. Nothing is looked up in an account.
+    ParallelCluster becomes AWS PCS, and eksctl Amazon EKS; nothing is looked up in an account. A launch template or an
+    Auto Scaling group that is deployed becomes plain EC2; the account is only read.
     """
     from cdk_gpu_clusters_stacks.importing import Place, import_file
 
+    if print_policy:
+        from cdk_gpu_clusters_stacks.importing.deployed import policy_to_import
+
+        output.write_json(policy_to_import())
+        return
+    if sum(one is not None for one in (file, group, launch_template)) != 1:
+        output.refuse("import: give one of FILE, --auto-scaling-group and --launch-template")
     _refuse_existing(target, force=force)
+    if file is None:
+        place = Place(name=name or "", region=region, zone=zone, vpc_id=vpc)
+        made = _of_account(place, target, group=group, launch_template=launch_template, profile=profile)
+        source = f"{group or launch_template} in {region}"
+        _finish(made, source=source, target=target, force=force, as_json=as_json)
+        return
     shown = Path("<stdin>") if str(file) == output.STREAM else file
     made = import_file(
         shown,
@@ -72,6 +101,24 @@ def import_(
         fill=_filled(fill),
     )
     _finish(made, source=str(shown), target=target, force=force, as_json=as_json)
+
+
+def _of_account(
+    place: Place, target: Path, *, group: str | None, launch_template: str | None, profile: str | None
+) -> Imported:
+    from cdk_gpu_clusters_stacks import preflight
+    from cdk_gpu_clusters_stacks.importing import import_account
+
+    if place.region is None:
+        output.refuse("import: give the Region of the account with --region")
+    try:
+        with (
+            preflight.Account(preflight.boto3_clients(profile, region=place.region), region=place.region) as account,
+            terminal.steps(f"asking {place.region}"),
+        ):
+            return import_account(account, place, target=target, launch_template=launch_template, group=group)
+    except preflight.Unusable as fault:
+        output.refuse(f"import: {fault}")
 
 
 def _filled(pairs: list[str]) -> dict[str, str]:

@@ -35,6 +35,12 @@ SLURM_SETTING = define_rule(
     "a custom Slurm setting of a file to import is one that AWS PCS takes",
     source='AWS PCS user guide, "Configuring custom Slurm settings in AWS PCS", in the catalogue as pcs.json',
 )
+DEPLOYED = define_rule(
+    "GPU-IMP-008",
+    "a launch template or Auto Scaling group to import exists, and may be read",
+    source="EC2 API reference, DescribeLaunchTemplateVersions; EC2 Auto Scaling API reference, "
+    "DescribeAutoScalingGroups",
+)
 NAME = define_rule(
     "GPU-IMP-007",
     "two groups of nodes to import have different names",

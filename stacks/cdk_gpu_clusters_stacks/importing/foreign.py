@@ -43,7 +43,9 @@ class Foreign:
         return Part(self, (), self.document.data)
 
     def place(self, key: Key) -> str:
-        """File, line and column of a value."""
+        """File, line and column of a value; of what an account has, its path in the place of a file."""
+        if not self.document.values:
+            return f"{self.name} {dotted(key)}:1:1"
         found = self.document.place_of(key)
         return f"{self.name}:{found.line}:{found.column}"
 

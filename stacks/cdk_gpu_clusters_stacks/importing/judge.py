@@ -131,18 +131,19 @@ def _launch_data(group: Group, default_volume_gib: int | None) -> dict[str, Any]
     return data
 
 
-def broken_rules(deployed: Deployed, *, region: str) -> list[Finding]:
+def broken_rules(deployed: Deployed, *, region: str, more: Sequence[str] = ()) -> list[Finding]:
     """The rules that what a tool deploys breaks, each at the line of the file that decides it.
 
     Args:
         deployed: What it deploys.
         region: The Region.
+        more: Beginnings of the ids of further rules, about what only a deployed resource has.
     """
     from cdk_gpu_clusters.template_rules.engine import judge, not_compliant
     from cdk_gpu_clusters.template_rules.registry import choose_rules
     from cdk_gpu_clusters.template_rules.template import Template
 
-    rules = choose_rules(select=_ABOUT_FILES, ignore=())
+    rules = choose_rules(select=(*_ABOUT_FILES, *more), ignore=())
     template = Template.of({"Resources": deployed.resources}, region=region)
     found: list[Finding] = []
     for verdict in not_compliant(judge(template, rules)):

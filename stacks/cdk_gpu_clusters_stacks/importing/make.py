@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters_stacks.spec import read_cluster
@@ -14,11 +15,14 @@ from .draft import Change, Draft, Note
 from .eksctl import LOST as LOST_OF_EKSCTL
 from .eksctl import deployed_by_eksctl, import_eksctl, is_eksctl, name_of_eksctl
 from .foreign import Foreign, Part, read_foreign, unknown_kind
-from .group import Group, fleet_name
+from .group import fleet_name
 from .judge import Deployed, broken_rules
 from .network import Place
 from .parallelcluster import LOST as LOST_OF_PARALLELCLUSTER
 from .parallelcluster import deployed_by_parallelcluster, import_parallelcluster, is_parallelcluster
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters_stacks.preflight import Account
 
 _NO_KEY = "the cluster file has no key for it"
 
@@ -91,9 +95,8 @@ def import_file(
         foreign.findings.append(_no_fleet(foreign))
     if foreign.findings:
         return Imported(tool, None, (), (), _in_order(foreign.findings))
-    unread = [inner for part in foreign.unread() for inner in _apart(part, lost)]
-    draft.notes += [Note(Change.LOST, part.name, _why_lost(part, lost), part.place) for part in unread]
-    return _checked(tool, draft, deployed, groups, target)
+    _note_lost(draft, foreign, lost)
+    return _checked(tool, draft, deployed, target)
 
 
 def _no_fleet(foreign: Foreign) -> Finding:
@@ -131,7 +134,43 @@ def _why_lost(part: Part, lost: Mapping[str, str]) -> str:
     return _NO_KEY
 
 
-def _checked(tool: str, draft: Draft, deployed: Deployed, groups: Sequence[Group], target: Path) -> Imported:
+def import_account(
+    account: Account, place: Place, *, target: Path, launch_template: str | None = None, group: str | None = None
+) -> Imported:
+    """Make a cluster file of what an account has. It is only read.
+
+    Args:
+        account: The account.
+        place: Name of the cluster, and its Region. An empty name is that of the resource.
+        target: The cluster file that it becomes, for messages.
+        launch_template: Id of a launch template, with `:VERSION` for another than the default version.
+        group: Name of an Auto Scaling group.
+
+    Raises:
+        Unusable: If the credentials cannot be used.
+    """
+    from .deployed import LOST, MORE_RULES, as_deployed, import_deployed, read_deployed
+
+    found = read_deployed(account, launch_template=launch_template, group=group)
+    foreign, draft = found.foreign, Draft()
+    if foreign.findings:
+        return Imported("Amazon EC2", None, (), (), tuple(foreign.findings))
+    named = replace(place, name=place.name or fleet_name(foreign.name) or "cluster", region=account.region)
+    groups = import_deployed(found, draft, named)
+    if not groups and not foreign.findings:
+        foreign.findings.append(_no_fleet(foreign))
+    if foreign.findings:
+        return Imported("Amazon EC2", None, (), (), _in_order(foreign.findings))
+    _note_lost(draft, foreign, LOST)
+    return _checked("Amazon EC2", draft, as_deployed(found, groups), target, more=MORE_RULES)
+
+
+def _note_lost(draft: Draft, foreign: Foreign, lost: Mapping[str, str]) -> None:
+    unread = [inner for part in foreign.unread() for inner in _apart(part, lost)]
+    draft.notes += [Note(Change.LOST, part.name, _why_lost(part, lost), part.place) for part in unread]
+
+
+def _checked(tool: str, draft: Draft, deployed: Deployed, target: Path, *, more: Sequence[str] = ()) -> Imported:
     """Read the cluster file as every command does; its faults are at the lines that they come from."""
     region = str(draft.data["region"])
     text = draft.text()
@@ -142,8 +181,7 @@ def _checked(tool: str, draft: Draft, deployed: Deployed, groups: Sequence[Group
         origin = draft.origin_of(keys[min(line, len(keys)) - 1])
         placed = finding if origin is None or not origin.exists else replace(finding, path=origin.place)
         found.append(placed)
-    del groups
-    broken = tuple(broken_rules(deployed, region=region))
+    broken = tuple(broken_rules(deployed, region=region, more=more))
     wrong = bool(errors_in(found))
     return Imported(tool, None if wrong else text, tuple(draft.notes), broken, _in_order(found))
 

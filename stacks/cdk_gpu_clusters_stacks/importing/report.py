@@ -41,7 +41,8 @@ def report_text(made: Imported, *, source: str, target: str, width: int) -> str:
         lines += ["Rules that it breaks as it is deployed today", *_indented(made.broken), ""]
     if made.findings:
         lines += ["Rules about the same values in the cluster file", *_indented(made.findings), ""]
-    return "".join(f"{line}\n" for line in lines)
+    # What an account has, has no lines.
+    return "".join(f"{line}\n".replace(":1:1: ", ": ") for line in lines)
 
 
 def _grouped(notes: Sequence[Note], width: int) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _grouped(notes: Sequence[Note], width: int) -> Iterator[str]:
 
 def _place(note: Note) -> str:
     line = note.place.rsplit(":", 2)[1] if note.place.count(":") > 1 else ""
-    return f"line {line}: {note.what}" if line else note.what
+    return note.what if line in ("", "1") else f"line {line}: {note.what}"
 
 
 def _indented(findings: Iterable[Finding]) -> list[str]:

@@ -11,9 +11,9 @@ import pytest
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.spec import load_cluster
 from foreign_files import FOLDER
-from pages import REPOSITORY, blocks
+from pages import run_by
 
-PAGE = REPOSITORY / "docs" / "import.md"
+BLOCKS = run_by(__file__)
 EKSCTL = FOLDER / "eksctl" / "p5.yaml"
 PARALLELCLUSTER = FOLDER / "parallelcluster" / "vanilla.yaml"
 FILL = ["--set", "${INSTANCE}=p5.48xlarge", "--set", "${NUM_INSTANCES}=4", "--set", "${AWS_REGION}=us-east-1"]
@@ -120,10 +120,10 @@ def test_a_placeholder_without_value_is_refused(capsys: pytest.CaptureFixture[st
 
 
 def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    theirs, ours = blocks(PAGE, "yml")
+    theirs, ours = (one.text for one in BLOCKS if one.language == "yml")
+    (shown,) = (one.text for one in BLOCKS if one.language == "text")
     Path("eks-p5.yaml").write_text(theirs)
     assert _run("eks-p5.yaml") == 0
-    shown = blocks(PAGE, "text")[0]
     printed = capsys.readouterr().out.rpartition("\nwrote ")[0]
     assert printed.strip() == shown.strip()
     made = Path("cluster.yaml").read_text()
