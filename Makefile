@@ -156,6 +156,7 @@ lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
 	@$(UV_COMPILE) --python-version 3.9 requirements/python39.in -o requirements/python39.txt
 	@$(UV_COMPILE) --python-version 3.11 --no-emit-package numpy requirements/tutorial.in -o requirements/tutorial.txt
 	@$(UV_COMPILE) --python-version 3.11 requirements/ray.in -o requirements/ray.txt
+	@$(UV_COMPILE) $(EVERYWHERE) requirements/pcluster.in -o requirements/pcluster.txt
 	@cd tools/cli && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
 
 clean: ## remove what builds and tests leave behind

@@ -41,6 +41,7 @@ NAVIGATION: Sections = {
         "docs/eks-ultraservers.md",
         "docs/eks-day-2.md",
         "docs/pcs.md",
+        "docs/parallelcluster.md",
         "docs/mig.md",
         "docs/node.md",
         "docs/node-software.md",

@@ -52,6 +52,7 @@ AREAS = {
     "OFFER": "Capacity on offer",
     "MNT": "Mounts on the nodes",
     "NET": "Networks, zones and endpoints",
+    "PCL": "AWS ParallelCluster",
     "PCS": "AWS PCS",
     "PLC": "Placement groups",
     "RAY": "Ray",

@@ -31,6 +31,7 @@ from cdk_gpu_clusters._version import REPOSITORY_URL
 from cdk_gpu_clusters.node.gpunode import cli as gpunode
 from cdk_gpu_clusters_stacks.cli.main import main
 from pages import REPOSITORY, Block
+from parallelcluster.installed import run_in_parallelcluster
 
 CDK = REPOSITORY / ".tools" / "bin" / "cdk"
 #: Programs of every Linux, whose options nobody here decides.
@@ -203,6 +204,13 @@ def _cfn_lint(arguments: list[str]) -> str | None:
     return _quietly(parse)
 
 
+def _pcluster(arguments: list[str]) -> str | None:
+    """Compare with the help of AWS ParallelCluster."""
+    done = run_in_parallelcluster("-m", "pcluster.cli.entrypoint", arguments[0], "--help")
+    unknown = [one for one in arguments[1:] if one.startswith("--") and f"{one} " not in done.stdout]
+    return done.stderr or (f"pcluster {arguments[0]} has no {', '.join(unknown)}" if unknown else None)
+
+
 def _aws(arguments: list[str]) -> str | None:
     """Compare with the service model: the operation, its options, those that are required, and shorthand values."""
     service, operation, *rest = arguments
@@ -273,6 +281,7 @@ _CHECKS: dict[str, Callable[[list[str]], str | None]] = {
     "kubectl": _kubectl,
     "make": _make,
     "npm": _npm,
+    "pcluster": _pcluster,
     "pip": _pip,
     "python": _python,
     "sacct": _sacct,

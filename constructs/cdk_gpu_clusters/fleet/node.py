@@ -9,6 +9,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.lustre import lustre_fact
 from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.fleet.profile import OrchestratorProfile
 from cdk_gpu_clusters.node.exporters import NodeExporters
 from cdk_gpu_clusters.node.kubernetes_node import NodeConfig, node_config_text, over_eks
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
@@ -25,8 +26,6 @@ from cdk_gpu_clusters.node.users import UserDirectory
 from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
 
 _CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
-# awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/assets/pcs-ready-dlami-with-enroot-pyxis.yaml.
-_PCS_SLURM = "/opt/aws/pcs/scheduler/slurm-{version}/bin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +98,8 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         log_group_name=node.log_group_name,
         evidence_uri=node.evidence_uri,
         orchestrator=profile.agent,
-        slurm_bin=None if node.slurm_version is None else _PCS_SLURM.format(version=node.slurm_version),
-        scales=profile.joins_slurm and plan.request.minimum == 0 and not plan.keeps_size,
+        slurm_bin=_slurm_bin(profile, node.slurm_version),
+        scales=profile.runs_slurm and plan.request.minimum == 0 and not plan.keeps_size,
         inspection_seconds=node.inspection_seconds,
         replacements_per_hour=_REPLACEMENTS_PER_HOUR if profile.has_node_group else 0,
         watch=node.watch,
@@ -122,6 +121,14 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         files=(*node.files, *(over_eks(config) if config and profile.has_node_group else ())),
         mig=None if plan.mig is None else mig_settings(plan.mig, fabric_manager=node.fabric_manager_order),
     )
+
+
+def _slurm_bin(profile: OrchestratorProfile, version: str | None) -> str | None:
+    """Folder of Slurm's commands; None if it is not known."""
+    folder = profile.slurm_bin or ""
+    if not folder or ("{version}" in folder and version is None):
+        return None
+    return folder.format(version=version)
 
 
 def lustre_efa(mounts: Sequence[Mount], instance_type: InstanceType, node_count: int) -> LustreEfa | None:

@@ -35,11 +35,13 @@ class GroupKind(str, Enum):
         AUTO_SCALING_GROUP: An Auto Scaling group of this library.
         NODE_GROUP: A managed node group of Amazon EKS, which has an Auto Scaling group of its own.
         COMPUTE_NODE_GROUP: A compute node group of AWS PCS.
+        SLURM_QUEUE: A queue of AWS ParallelCluster.
     """
 
     AUTO_SCALING_GROUP = "auto-scaling-group"
     NODE_GROUP = "node-group"
     COMPUTE_NODE_GROUP = "compute-node-group"
+    SLURM_QUEUE = "slurm-queue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ class OrchestratorProfile:
             decides.
         has_node_config: Whether nodeadm sets the node up, with its local disks.
         root_volume_gib: Size of the root volume if nothing else is requested.
+        slurm_bin: Folder of Slurm's commands on the nodes, in which `{version}` is that of Slurm; None without Slurm.
     """
 
     orchestrator: Orchestrator
@@ -84,6 +87,7 @@ class OrchestratorProfile:
     user_data_part_bytes: int = 0
     has_node_config: bool = False
     root_volume_gib: int = DEFAULT_SIZE_GIB
+    slurm_bin: str | None = None
 
     def added_user_data_bytes(self, *, own_image: bool) -> int:
         """What the orchestrator adds to the user data before EC2 gets them: EKS with its own image, AWS PCS always.
@@ -101,7 +105,7 @@ class OrchestratorProfile:
     @property
     def drains_itself(self) -> bool:
         """Whether nothing but a node drains it: the service ends its jobs with it."""
-        return self.group is GroupKind.COMPUTE_NODE_GROUP
+        return self.runs_slurm
 
     @property
     def joins_eks(self) -> bool:
@@ -112,6 +116,11 @@ class OrchestratorProfile:
     def joins_slurm(self) -> bool:
         """Whether the nodes join a cluster of AWS PCS, and work comes to them as jobs of Slurm."""
         return self.group is GroupKind.COMPUTE_NODE_GROUP
+
+    @property
+    def runs_slurm(self) -> bool:
+        """Whether work comes to the nodes as jobs of Slurm, of AWS PCS or of AWS ParallelCluster."""
+        return self.group in (GroupKind.COMPUTE_NODE_GROUP, GroupKind.SLURM_QUEUE)
 
     @property
     def has_node_group(self) -> bool:
@@ -156,6 +165,19 @@ PCS = OrchestratorProfile(
     # awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/docs/OPERATIONS.md: the 75 GiB of the image are too
     # small for container images.
     root_volume_gib=300,
+    # awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/assets/pcs-ready-dlami-with-enroot-pyxis.yaml.
+    slurm_bin="/opt/aws/pcs/scheduler/slurm-{version}/bin",
+)
+#: ParallelCluster writes the launch templates itself, with the layout of interfaces that is the default on plain EC2
+#: (aws-parallelcluster 3.16.1, templates/queues_stack.py). It is no row of `PROFILES`: no launch template is for it.
+PARALLELCLUSTER = OrchestratorProfile(
+    orchestrator=Orchestrator.EC2,
+    agent="slurm",
+    image=ImageChoice.ORCHESTRATOR,
+    group=GroupKind.SLURM_QUEUE,
+    operating_system=OperatingSystem.AL2023,
+    # aws/aws-parallelcluster-cookbook @ f75d84c, aws-parallelcluster-slurm: node['cluster']['slurm']['install_dir'].
+    slurm_bin="/opt/slurm/bin",
 )
 
 PROFILES: Mapping[Orchestrator, OrchestratorProfile] = MappingProxyType(

@@ -180,3 +180,21 @@ def _text(file: Path) -> str | None:
         return file.read_bytes().decode("utf-8").replace("\r\n", "\n")
     except FileNotFoundError:
         return None
+
+
+def tell(folder: Path, made: Changes) -> None:
+    """Print what writing a folder did, a line for each file."""
+    output.write("".join(f"{folder / path}\n" for path in made.written))
+    for paths, what in (
+        (made.merged, "has your changes and the new ones"),
+        (made.kept, "stays as you changed it"),
+        (made.left, "belongs to nothing in the cluster file any more; delete it if you do not need it"),
+    ):
+        output.write("".join(f"{folder / path}: {what}\n" for path in paths))
+    for path in made.conflicts:
+        new = folder / f"{path}.new"
+        output.write(
+            f"{folder / path}: stays as you changed it; the new text changes the same lines. Take what you need from "
+            f"{new}, then delete that file\n",
+            stderr=True,
+        )

@@ -26,6 +26,7 @@ COMMANDS = {
     "dashboard": "Write the dashboard of a cluster for Grafana.",
     "doctor": "Compare a live cluster with its plan.",
     "explain": "Explain a rule by its id, or why nodes are missing.",
+    "export": "Write a cluster file as files of another tool.",
     "import": "Make a cluster file of one of another tool.",
     "init": "Write a first cluster file or a CDK project.",
     "jobs": "List, follow and stop the jobs of a fleet.",

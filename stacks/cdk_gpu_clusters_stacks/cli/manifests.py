@@ -47,23 +47,6 @@ def manifests(
         output.write_json(files)
         return
     made = written_files.write_folder(folder, files, force=force)
-    _tell(folder, made)
+    written_files.tell(folder, made)
     if made.conflicts:
         output.leave(1)
-
-
-def _tell(folder: Path, made: written_files.Changes) -> None:
-    output.write("".join(f"{folder / path}\n" for path in made.written))
-    for paths, what in (
-        (made.merged, "has your changes and the new ones"),
-        (made.kept, "stays as you changed it"),
-        (made.left, "belongs to nothing in the cluster file any more; delete it if you do not need it"),
-    ):
-        output.write("".join(f"{folder / path}: {what}\n" for path in paths))
-    for path in made.conflicts:
-        new = folder / f"{path}.new"
-        output.write(
-            f"{folder / path}: stays as you changed it; the new text changes the same lines. Take what you need from "
-            f"{new}, then delete that file\n",
-            stderr=True,
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from cdk_gpu_clusters_stacks.terminal import console
 if TYPE_CHECKING:
     from cdk_gpu_clusters.errors import Finding
     from cdk_gpu_clusters_stacks.spec import ClusterSpec, Reading
+    from cdk_gpu_clusters_stacks.spec._document import Fault
 
 #: `--json`, the same in every sub-command.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -186,13 +187,18 @@ def read(path: Path, *, as_json: bool = False) -> ClusterSpec:
     return reading.spec
 
 
-def reading_of(path: Path, *, deployed: ClusterSpec | None = None) -> Reading:
+def reading_of(
+    path: Path,
+    *,
+    deployed: ClusterSpec | None = None,
+    also: Callable[[ClusterSpec], Iterable[Fault]] | None = None,
+) -> Reading:
     """What reading a cluster file gives; `-` is standard input, and has its scripts in the current folder."""
     from cdk_gpu_clusters_stacks.spec import read_cluster
 
     if str(path) == STREAM:
-        return read_cluster("<stdin>", deployed=deployed, content=standard_input())
-    return read_cluster(path, deployed=deployed)
+        return read_cluster("<stdin>", deployed=deployed, content=standard_input(), also=also)
+    return read_cluster(path, deployed=deployed, also=also)
 
 
 def read_text(file: Path) -> str:

@@ -217,3 +217,8 @@ EKS_WEIGHTS = define_rule(
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",
     source="a pod sees no folder of its node",
 )
+PARALLELCLUSTER_SOURCE = define_rule(
+    "GPU-SPEC-092",
+    "a cluster that becomes one of AWS ParallelCluster runs jobs on nodes of its own",
+    source="aws-parallelcluster 3.16.1 on PyPI, Scheduling of the configuration: slurm",
+)

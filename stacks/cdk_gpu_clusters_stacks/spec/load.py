@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
@@ -59,13 +59,20 @@ def load_cluster(path: str | Path) -> ClusterSpec:
     return reading.spec
 
 
-def read_cluster(path: str | Path, *, deployed: ClusterSpec | None = None, content: bytes | None = None) -> Reading:
+def read_cluster(
+    path: str | Path,
+    *,
+    deployed: ClusterSpec | None = None,
+    content: bytes | None = None,
+    also: Callable[[ClusterSpec], Iterable[Fault]] | None = None,
+) -> Reading:
     """Read a cluster file, and give its findings instead of raising them.
 
     Args:
         path: The file. Scripts that it names are looked up beside it.
         deployed: The cluster as it is deployed: a change that would replace one of its stores is an error.
         content: What the file holds, if it is not to be read, such as standard input.
+        also: Asked about a cluster without errors, such as whether another tool takes it.
     """
     file = Path(path)
     text = read_text(file) if content is None else decode(content, file)
@@ -75,6 +82,8 @@ def read_cluster(path: str | Path, *, deployed: ClusterSpec | None = None, conte
     spec, faults = _validate(document, file.parent.absolute())
     if spec is not None and deployed is not None:
         faults += check_change(deployed, spec)
+    if spec is not None and also is not None and not errors_in(fault.finding for fault in faults):
+        faults += also(spec)
     placed = list(document.faults)
     placed += [
         (document.place_of(fault.key, at_key=fault.at_key), fault.finding)

@@ -1,0 +1,111 @@
+"""The custom actions of AWS ParallelCluster: scripts by which its nodes get the node software and its boot checks.
+
+One script for each kind of nodes holds all that they need, so that nothing but its own object in S3 has to be there. It
+runs twice: as `OnNodeStart` with the argument `start`, before ParallelCluster sets the node up and mounts its shared
+storage, and as `OnNodeConfigured` with `configured`, before slurmd starts. A failure of the second ends the instance,
+and ParallelCluster launches another one.
+
+Sources: aws-parallelcluster 3.16.1, resources/compute_node/user_data.sh (`fetch_and_run -postinstall`, then
+`aws-parallelcluster-entrypoints::finalize`; a failure of either shuts the instance down);
+aws/aws-parallelcluster-cookbook @ f75d84c, recipes/finalize/finalize_compute.rb (starts slurmd) and
+recipes/config/config_health_check.rb (folders of prologs and epilogs).
+"""
+
+from __future__ import annotations
+
+from cdk_gpu_clusters.node.settings import NodeSettings
+from cdk_gpu_clusters.node.slurm_settings import EPILOG_FOLDER, PROLOG_FOLDER
+from cdk_gpu_clusters.node.software import inline_archive, late_files
+from cdk_gpu_clusters.node.user_data import setting_files, unit_lines, user_data_files
+
+_END = "gpu-cluster-end"
+# The shared folder of Slurm; every node has it.
+_SHARED = "/opt/slurm/etc/scripts"
+_HOOKS = (("prolog.d", PROLOG_FOLDER), ("epilog.d", EPILOG_FOLDER))
+
+
+def compute_node_script(settings: NodeSettings) -> str:
+    """The custom action of compute nodes.
+
+    Args:
+        settings: What the nodes are and what they have to do; texts are known at synthesis.
+
+    Returns:
+        A script for Bash, the same for the same settings, with an argument: `start` or `configured`.
+
+    Example:
+        >>> script = compute_node_script(NodeSettings(fleet_name="train", orchestrator="slurm"))
+        >>> script.splitlines()[0], "gpu-node-boot" in script
+        ('#!/bin/bash', True)
+    """
+    lines = [
+        "#!/bin/bash",
+        f"# Custom action of AWS ParallelCluster for nodes of {settings.fleet_name}, written by gpu-clusters export.",
+        "#   OnNodeStart, start: installs the node software",
+        "#   OnNodeConfigured, configured: checks the node before slurmd starts; a failure ends the instance",
+        "set -u",
+        'case "${1:-}" in',
+        "start)",
+        *_start(settings),
+        "  ;;",
+        "configured)",
+        *_configured(settings),
+        "  ;;",
+        '*) echo "usage: $0 start|configured" >&2; exit 2 ;;',
+        "esac",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _start(settings: NodeSettings) -> list[str]:
+    # One archive: the whole software is a quarter of a megabyte.
+    archive = inline_archive((*user_data_files(settings), *late_files()))
+    lines = [f"base64 -d <<'{_END}' | tar -xzC / || exit 1", archive, _END]
+    files = setting_files(settings)
+    lines.append(f"mkdir -p {' '.join(sorted({path.rpartition('/')[0] for path in files}))}")
+    for path, text in files.items():
+        lines += [f"cat >{path} <<'{_END}'", *text, _END]
+    # Without the user of jobs, only jobs of `gpu-clusters run` would fail.
+    lines += ["systemd-sysusers gpu-job.conf || true", "systemctl daemon-reload"]
+    if settings.lustre_efa is not None:
+        # Before ParallelCluster mounts: later it would find a network that is in use. Without EFA, Lustre uses TCP.
+        lines.append("/usr/local/bin/gpunode lustre-efa set-up || echo 'Lustre uses TCP, not EFA' >&2")
+    return lines
+
+
+def _configured(settings: NodeSettings) -> list[str]:
+    return [
+        *unit_lines(settings),
+        "if systemctl start gpu-node-boot; then exit 0; fi",
+        # ParallelCluster keeps the output of custom actions in the log of the node.
+        """sed -n 's/.*"reason": "\\([^"]*\\)".*/gpu-node-boot: \\1/p' /run/gpu-cluster/boot.json""",
+        "exit 1",
+    ]
+
+
+def head_node_script() -> str:
+    """The custom action of the head node, `OnNodeConfigured`: prolog and epilog of the nodes that have the software.
+
+    ParallelCluster sets `Prolog` and `Epilog` itself, to folders that all nodes share. Nodes without the
+    software pass.
+
+    Example:
+        >>> "/opt/slurm/etc/scripts/prolog.d/50-gpu-cluster" in head_node_script()
+        True
+    """
+    lines = [
+        "#!/bin/bash",
+        "# Custom action of AWS ParallelCluster for the head node, written by gpu-clusters export.",
+        "set -eu",
+    ]
+    for shared, own in _HOOKS:
+        program, hook = f"{own}/90-gpu-cluster", f"{_SHARED}/{shared}/50-gpu-cluster"
+        lines += [
+            f"mkdir -p {_SHARED}/{shared}",
+            f"cat >{hook} <<'{_END}'",
+            "#!/bin/sh",
+            f"if [ -x {program} ]; then exec {program}; fi",
+            _END,
+            f"chmod 0755 {hook}",
+        ]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,267 @@
+"""AWS ParallelCluster: what its configuration refuses, or has no word for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from cdk_gpu_clusters.catalogue.parallelcluster import (
+    LONGEST_NAME,
+    MOST_COMPUTE_RESOURCES,
+    MOST_QUEUES,
+    refused_settings,
+    reserved_folders,
+    system_names,
+)
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
+from cdk_gpu_clusters.rules.capacity import CapacityTerms
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
+
+_PACKAGE = "aws-parallelcluster 3.16.1 on PyPI"
+
+NAME = define_rule(
+    "GPU-PCL-001",
+    "a queue or compute resource of ParallelCluster has a name of lower-case letters, digits and hyphens",
+    source=f"{_PACKAGE}, NameValidator, by the catalogue",
+)
+LAYOUT = define_rule(
+    "GPU-PCL-002",
+    "ParallelCluster lays out the network interfaces itself, with one IP address per node",
+    source=f"{_PACKAGE}, templates/queues_stack.py, add_network_interfaces; LaunchTemplateOverrides and DevSettings "
+    "of the configuration",
+)
+MIG = define_rule(
+    "GPU-PCL-003",
+    "nodes of ParallelCluster have GPUs that are not split",
+    source=f"{_PACKAGE}, SLURM_SETTINGS_DENY_LIST: Gres of a compute resource; aws/aws-parallelcluster-cookbook @ "
+    "f75d84c, slurm_parallelcluster_gres.conf: one GRES for each GPU of the type",
+)
+PLACEMENT = define_rule(
+    "GPU-PCL-004",
+    "a placement group that ParallelCluster makes is a cluster placement group",
+    source=f"{_PACKAGE}, templates/cluster_stack.py, managed placement groups: strategy cluster",
+)
+SETTING = define_rule(
+    "GPU-PCL-005",
+    "a custom setting of Slurm is none that ParallelCluster sets itself",
+    source=f"{_PACKAGE}, SLURM_SETTINGS_DENY_LIST, by the catalogue",
+)
+MOUNT = define_rule(
+    "GPU-PCL-006",
+    "shared storage of ParallelCluster is mounted on all nodes, at directories that it does not use itself",
+    source=f"{_PACKAGE}, SharedStorage of the configuration: SharedStorageMountDirValidator, "
+    "DuplicateMountDirValidator",
+)
+SYSTEM = define_rule(
+    "GPU-PCL-007",
+    "all nodes of a cluster of ParallelCluster have one operating system",
+    source=f"{_PACKAGE}, Image.Os of the configuration",
+)
+COUNTS = define_rule(
+    "GPU-PCL-008",
+    "a cluster of ParallelCluster has at most 50 queues and 50 compute resources",
+    source=f"{_PACKAGE}, MaxCountValidator, by the catalogue",
+)
+BLOCK_BY_ID = define_rule(
+    "GPU-PCL-009",
+    "ParallelCluster launches into a Capacity Block by its id",
+    source=f"{_PACKAGE}, CapacityTypeValidator",
+)
+
+ARCHITECTURE = define_rule(
+    "GPU-PCL-011",
+    "the processors of all nodes of a cluster of ParallelCluster have one architecture",
+    source=f"{_PACKAGE}, InstanceArchitectureCompatibilityValidator",
+)
+
+
+@check
+def check_name(name: str) -> Iterator[Finding]:
+    """Find a name that ParallelCluster refuses.
+
+    Args:
+        name: Name of a queue or of a compute resource.
+    """
+    if len(name) > LONGEST_NAME or not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name == "default":
+        yield NAME.finding(
+            cause="ParallelCluster refuses this name of a queue",
+            got=name,
+            allowed=f"a lower-case letter, then lower-case letters, digits and hyphens; at most {LONGEST_NAME} "
+            "characters, and not default",
+            fix="rename it",
+        )
+
+
+@check
+def check_layout(policy: InterfacePolicy | None) -> Iterator[Finding]:
+    """Find a layout of network interfaces that ParallelCluster does not make.
+
+    Args:
+        policy: The requested layout; None if it is left open.
+    """
+    if policy not in (None, InterfacePolicy.MINIMUM_IP):
+        yield LAYOUT.finding(
+            cause="ParallelCluster lays out the interfaces by the instance type",
+            got=policy.value,
+            allowed=InterfacePolicy.MINIMUM_IP.value,
+            fix="remove interface_policy",
+            path="interface_policy",
+        )
+
+
+@check
+def check_whole_gpus(*, is_split: bool) -> Iterator[Finding]:
+    """Find MIG: Slurm would offer each split GPU as one that is not.
+
+    Args:
+        is_split: Whether GPUs are split.
+    """
+    if is_split:
+        yield MIG.finding(
+            cause="ParallelCluster writes the GRES of a node by its instance type, and refuses others: jobs could not "
+            "ask for a slice",
+            got="mig",
+            allowed="GPUs that are not split",
+            fix="remove mig, or write orchestrator: pcs, whose nodes have slices as GRES",
+            path="mig",
+        )
+
+
+@check
+def check_placement_of_queue(strategy: PlacementStrategy | None) -> Iterator[Finding]:
+    """Find a placement that ParallelCluster does not make.
+
+    Args:
+        strategy: The requested strategy; None if it is left open.
+    """
+    if strategy not in (None, PlacementStrategy.CLUSTER, PlacementStrategy.NONE):
+        yield PLACEMENT.finding(
+            cause="ParallelCluster makes cluster placement groups only",
+            got=strategy.value,
+            allowed="cluster, none",
+            fix="write placement: none, or use another orchestrator",
+            path="placement",
+        )
+
+
+@check
+def check_capacity_of_queue(terms: CapacityTerms) -> Iterator[Finding]:
+    """Find capacity that ParallelCluster cannot launch into.
+
+    Args:
+        terms: How the nodes are bought.
+    """
+    if terms.kind.is_block and not terms.reservation_ids:
+        yield BLOCK_BY_ID.finding(
+            cause="ParallelCluster takes the id of a Capacity Block, not a resource group",
+            got=terms.reservation_group_arn or "no id",
+            allowed="cr-...",
+            fix="name the reservation of the block, also",
+            path="capacity",
+        )
+
+
+@check
+def check_settings(settings: Iterable[str], *, level: str) -> Iterator[Finding]:
+    """Find custom settings of Slurm that ParallelCluster sets itself.
+
+    Args:
+        settings: Names of the settings.
+        level: `cluster`, `queue` or `compute resource`.
+    """
+    for name in settings:
+        if name.lower() in refused_settings()[level]:
+            yield SETTING.finding(
+                cause=f"ParallelCluster sets this itself at the level of the {level}",
+                got=name,
+                fix="remove it",
+                path=name,
+            )
+
+
+@check
+def check_mount_point(path: str) -> Iterator[Finding]:
+    """Find a directory at which ParallelCluster mounts nothing.
+
+    Args:
+        path: Directory of the nodes.
+    """
+    if str(PurePosixPath(path)) in reserved_folders():
+        yield MOUNT.finding(
+            cause="ParallelCluster keeps this directory for the system",
+            got=path,
+            allowed="another one, such as /fsx or /home",
+            fix="mount the store elsewhere",
+        )
+
+
+@check
+def check_one_system(systems: Mapping[str, str | None]) -> Iterator[Finding]:
+    """Find nodes of several operating systems.
+
+    Args:
+        systems: Operating system by fleet; None where the fleet leaves it open.
+    """
+    asked = {fleet: system for fleet, system in systems.items() if system is not None}
+    if len(set(asked.values())) > 1:
+        first = next(iter(asked.values()))
+        yield SYSTEM.finding(
+            cause="the nodes of one cluster of ParallelCluster have one operating system",
+            got=", ".join(f"{system} of {fleet}" for fleet, system in asked.items()),
+            allowed=", ".join(system_names()),
+            fix=f"write the same os for all fleets, such as {first}",
+        )
+
+
+@check
+def check_one_architecture(architectures: Mapping[str, str]) -> Iterator[Finding]:
+    """Find nodes of several architectures: the head node shares its programs with all of them.
+
+    Args:
+        architectures: Architecture of the processors by group of nodes, such as `arm64`.
+    """
+    if len(set(architectures.values())) > 1:
+        yield ARCHITECTURE.finding(
+            cause="the nodes of one cluster of ParallelCluster have processors of one architecture",
+            got=", ".join(f"{architecture} of {group}" for group, architecture in architectures.items()),
+            allowed="x86_64 or arm64 for all",
+            fix="choose types of one architecture, or make two clusters",
+        )
+
+
+@check
+def check_counts(queues: Sequence[int]) -> Iterator[Finding]:
+    """Find more queues or compute resources than a cluster can have.
+
+    Args:
+        queues: Number of compute resources of each queue.
+    """
+    if len(queues) > MOST_QUEUES or sum(queues) > MOST_COMPUTE_RESOURCES:
+        yield COUNTS.finding(
+            cause="the cluster is too large for ParallelCluster",
+            got=f"{len(queues)} queues with {sum(queues)} compute resources",
+            allowed=f"{MOST_QUEUES} and {MOST_COMPUTE_RESOURCES}",
+            fix="make two clusters",
+        )
+
+
+#: What a cluster file has and ParallelCluster's configuration has not: a warning, since the cluster works without it.
+NOT_EXPORTED = define_rule(
+    "GPU-PCL-010",
+    "the configuration of ParallelCluster has everything that the cluster file asks for",
+    source=f"{_PACKAGE}, ClusterSchema",
+)
+
+
+def not_exported(cause: str, *, got: str, fix: str = "", path: str = "") -> Finding:
+    """What is left out of a configuration.
+
+    Args:
+        cause: Why ParallelCluster has it not.
+        got: What is left out.
+        fix: What does the same there.
+        path: Place of it.
+    """
+    return NOT_EXPORTED.finding(cause=cause, got=got, fix=fix, path=path, severity=Severity.WARNING)
