@@ -66,6 +66,7 @@ NAVIGATION: Sections = {
         "Inference": ("docs/reference/inference/*.md",),
         "Amazon EKS": ("docs/reference/eks/*.md",),
         "AWS PCS": ("docs/reference/pcs/*.md",),
+        "AWS ParallelCluster": ("docs/reference/parallelcluster/*.md",),
         "Observability": ("docs/reference/observability/*.md",),
         "Template rules": ("docs/reference/template-rules/*.md",),
         "Without CDK": ("docs/reference/without-cdk/*.md",),

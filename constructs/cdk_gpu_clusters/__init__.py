@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.nodes import EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
+    from cdk_gpu_clusters.orchestration.parallelcluster.cluster import ParallelCluster, ParallelClusterProvider
     from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster, PcsLog
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
     from cdk_gpu_clusters.orchestration.pcs.login import PcsLoginNodes
@@ -226,6 +227,8 @@ else:
         "OpenZfsDeploymentType": "catalogue.homes",
         "OpenZfsHomes": "rules.homes",
         "Orchestrator": "rules.interfaces",
+        "ParallelCluster": "orchestration.parallelcluster.cluster",
+        "ParallelClusterProvider": "orchestration.parallelcluster.cluster",
         "PcsCluster": "orchestration.pcs.cluster",
         "PcsLog": "orchestration.pcs.cluster",
         "PcsLoginNodes": "orchestration.pcs.login",
@@ -385,6 +388,8 @@ __all__ = [
     "OpenZfsDeploymentType",
     "OpenZfsHomes",
     "Orchestrator",
+    "ParallelCluster",
+    "ParallelClusterProvider",
     "PcsCluster",
     "PcsLog",
     "PcsLoginNodes",

@@ -14,6 +14,9 @@ _FILE = "parallelcluster.json"
 PARALLELCLUSTER_VERSION: str = read_json(_FILE)["version"]
 #: Longest name of a queue or of a compute resource.
 LONGEST_NAME: int = read_json(_FILE)["limits"]["name_length"]
+#: Longest name of a cluster; the second one where it records jobs in a database.
+LONGEST_CLUSTER_NAME: int = read_json(_FILE)["limits"]["cluster_name_length"]
+LONGEST_RECORDED_NAME: int = read_json(_FILE)["limits"]["cluster_name_length_with_accounting"]
 #: Most queues of a cluster.
 MOST_QUEUES: int = read_json(_FILE)["limits"]["queues"]
 #: Most compute resources of all queues together.

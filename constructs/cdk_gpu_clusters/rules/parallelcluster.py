@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from cdk_gpu_clusters.catalogue.parallelcluster import (
+    LONGEST_CLUSTER_NAME,
     LONGEST_NAME,
+    LONGEST_RECORDED_NAME,
     MOST_COMPUTE_RESOURCES,
     MOST_QUEUES,
+    PARALLELCLUSTER_VERSION,
     refused_settings,
     reserved_folders,
     system_names,
@@ -75,6 +78,93 @@ ARCHITECTURE = define_rule(
     "the processors of all nodes of a cluster of ParallelCluster have one architecture",
     source=f"{_PACKAGE}, InstanceArchitectureCompatibilityValidator",
 )
+
+_PROVIDER = "aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml"
+CLUSTER_NAME = define_rule(
+    "GPU-PCL-013",
+    "the name of a cluster of ParallelCluster has letters, digits and hyphens",
+    source=f"{_PACKAGE}, ClusterNameValidator, by the catalogue",
+)
+PROVIDER_RIGHTS = define_rule(
+    "GPU-PCL-014",
+    "the function that makes clusters of ParallelCluster has the rights that you gave it",
+    source=f"{_PROVIDER}: EnableIamAdminAccess",
+)
+PROVIDER_VERSION = define_rule(
+    "GPU-PCL-015",
+    "the provider of clusters has the version for which the configuration is written, and keeps it",
+    source=f"{_PROVIDER}: a layer with one version of ParallelCluster; awslabs/sbt-aws 182: another version is another "
+    "cluster",
+)
+DELETED_WITH_STACK = define_rule(
+    "GPU-PCL-016",
+    "a cluster of ParallelCluster outlives its stack",
+    source=f"{_PROVIDER}: DeletionPolicy",
+)
+
+
+@check
+def check_cluster_name(name: str, *, records_jobs: bool) -> Iterator[Finding]:
+    """Find a name of a cluster that ParallelCluster refuses.
+
+    Args:
+        name: The name.
+        records_jobs: Whether Slurm records jobs in a database.
+    """
+    longest = LONGEST_RECORDED_NAME if records_jobs else LONGEST_CLUSTER_NAME
+    if len(name) > longest or not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9-]*", name):
+        yield CLUSTER_NAME.finding(
+            cause="ParallelCluster refuses this name of a cluster",
+            got=name,
+            allowed=f"a letter, then letters, digits and hyphens; at most {longest} characters",
+            fix="choose another name",
+            path="cluster_name",
+        )
+
+
+@check
+def check_provider(*, version: str, has_role: bool) -> Iterator[Finding]:
+    """Find what is surprising about a provider of clusters.
+
+    Args:
+        version: Its version of ParallelCluster.
+        has_role: Whether its function has a role of yours.
+    """
+    if version != PARALLELCLUSTER_VERSION:
+        yield PROVIDER_VERSION.finding(
+            cause="a provider makes and updates clusters of its own version only, and this library writes another",
+            got=version,
+            allowed=PARALLELCLUSTER_VERSION,
+            fix="make a second provider of the new version, and a new cluster with it; or acknowledge this",
+            path="version",
+            severity=Severity.WARNING,
+        )
+    if not has_role:
+        yield PROVIDER_RIGHTS.finding(
+            cause="AWS's template lets the function make and change roles of IAM, as clusters of ParallelCluster need",
+            got="the role of the template",
+            fix="pass a role with the rights that you allow, or acknowledge this",
+            path="role",
+            severity=Severity.WARNING,
+        )
+
+
+@check
+def check_removal(*, is_deleted: bool) -> Iterator[Finding]:
+    """Find a cluster that goes with its stack.
+
+    Args:
+        is_deleted: Whether the deletion of the stack deletes the cluster.
+    """
+    if is_deleted:
+        yield DELETED_WITH_STACK.finding(
+            cause="the deletion of the stack ends all nodes and jobs of the cluster",
+            got="RemovalPolicy.DESTROY",
+            allowed="RemovalPolicy.RETAIN",
+            fix="leave removal_policy out, and delete the cluster with pcluster delete-cluster",
+            path="removal_policy",
+            severity=Severity.WARNING,
+        )
 
 
 @check

@@ -96,8 +96,7 @@ def _check_fleet(fleet: PlannedFleet) -> Iterator[Fault]:
     if isinstance(spec.image, ImageByParameter):
         yield from faults_at((*key, "image", "parameter"), [_image_by_id(spec.image.parameter)])
     if spec.root_volume.encryption_key_arn is not None:
-        place = (*key, "root_volume", "encryption_key_arn")
-        yield from faults_at(place, [_account_key()])
+        yield from faults_at((*key, "root_volume", "encryption_key_arn"), [_account_key()])
 
 
 def _image_by_id(parameter: str) -> Finding:

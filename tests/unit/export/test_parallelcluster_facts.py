@@ -23,6 +23,7 @@ print(json.dumps({
     "denied": {level: sorted(set().union(*names.values())) for level, names in denied.items()},
     "systems": constants.SUPPORTED_OSES,
     "name": [validators.NAME_REGEX, validators.NAME_MAX_LENGTH],
+    "cluster_name": [constants.PCLUSTER_NAME_MAX_LENGTH, constants.PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING],
     "counts": [constants.MAX_NUMBER_OF_QUEUES, constants.MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER],
     "folders": re.findall('"(/[a-z0-9_/]+)"', inspect.getsource(validators.SharedStorageMountDirValidator._validate)),
 }))
@@ -54,6 +55,7 @@ def test_operating_systems_are_supported_ones(package: dict[str, Any]) -> None:
 def test_limits_are_those_of_the_package(package: dict[str, Any]) -> None:
     assert package["counts"] == [facts.MOST_QUEUES, facts.MOST_COMPUTE_RESOURCES]
     assert package["name"][1] == facts.LONGEST_NAME
+    assert package["cluster_name"] == [facts.LONGEST_CLUSTER_NAME, facts.LONGEST_RECORDED_NAME]
 
 
 @pytest.mark.parametrize("name", ["train", "a", "a-1", "1a", "Train", "a_b", "x" * 25, "x" * 26, "default", "-a"])

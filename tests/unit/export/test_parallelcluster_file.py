@@ -31,7 +31,7 @@ _IDS = {
 class _AnyStack(dict[str, Mapping[str, str]]):
     """Outputs of whatever stack."""
 
-    def get(self, key: str, default: object = None) -> Mapping[str, str]:  # type: ignore[override]
+    def get(self, key: str, default: object = None) -> Mapping[str, str]:
         return _IDS
 
 

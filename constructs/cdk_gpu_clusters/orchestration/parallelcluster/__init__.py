@@ -1,0 +1,1 @@
+"""AWS ParallelCluster: clusters as resources of a stack."""
