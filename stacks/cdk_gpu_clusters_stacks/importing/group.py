@@ -234,6 +234,9 @@ def was(part: Part | None, what: str) -> str:
 def _write_placement(draft: Draft, key: tuple[str, ...], group: Group) -> None:
     """The placement group, where it is not the reservation's own."""
     if group.is_reserved or group.market is Market.BLOCK:
+        if group.placed and group.placement_group is None:
+            text = "reserved capacity is launched into its own placement group, or into none: the tool's is left out"
+            draft.notes.append(Note(Change.REPLACED, group.part.name, text, group.part.place))
         return
     if group.placement_group is not None:
         draft.note(

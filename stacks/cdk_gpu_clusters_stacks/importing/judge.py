@@ -82,7 +82,7 @@ def deployed_groups(
     for group in groups:
         name = logical_id(group.name)
         data = _launch_data(group, default_volume_gib)
-        if group.placed and not group.is_reserved and group.placement_group is None:
+        if group.placed and group.placement_group is None:
             made.resources[f"{name}Placement"] = _resource("PlacementGroup", Strategy="cluster")
             data["Placement"] = {"GroupName": {"Ref": f"{name}Placement"}}
         data["MetadataOptions"] = dict(metadata)

@@ -143,8 +143,8 @@ def _groups(root: Part, queue: Part) -> Iterator[Group]:
         least, most = resource["MinCount"].number(), resource["MaxCount"].number()
         minimum, maximum = 0 if least is None else least, 10 if most is None else most
         if 0 < minimum < maximum:
-            yield _group(root, queue, resource, f"{name[:33]}-static", kind, type_part, (minimum, minimum))
-            yield _group(root, queue, resource, name, kind, type_part, (0, maximum - minimum))
+            yield _group(root, queue, resource, f"{name[:32]}-static", kind, type_part, (minimum, minimum))
+            yield _group(root, queue, resource, f"{name[:32]}-dynamic", kind, type_part, (0, maximum - minimum))
         else:
             yield _group(root, queue, resource, name, kind, type_part, (minimum, maximum))
 

@@ -102,8 +102,8 @@ def test_nodes_that_stay_and_nodes_that_come_are_two_fleets_of_one_queue() -> No
     made = _cluster(_file(_queue(_resource(MinCount=2, MaxCount=8))))
     fleets = made["training"]["fleets"]
     assert fleets["gpu-static"]["nodes"] == 2
-    assert (fleets["gpu"]["min_nodes"], fleets["gpu"]["max_nodes"]) == (0, 6)
-    assert made["pcs"]["queues"]["gpu"]["fleets"] == ["gpu-static", "gpu"]
+    assert (fleets["gpu-dynamic"]["min_nodes"], fleets["gpu-dynamic"]["max_nodes"]) == (0, 6)
+    assert made["pcs"]["queues"]["gpu"]["fleets"] == ["gpu-static", "gpu-dynamic"]
 
 
 def test_numbers_that_the_file_leaves_out_are_those_of_parallelcluster() -> None:

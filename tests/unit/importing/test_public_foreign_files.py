@@ -93,7 +93,7 @@ def _made(spec: ClusterSpec) -> list[Asked]:
     """Fleets, with those that AWS PCS wants apart put together again."""
     totals: dict[str, Asked] = {}
     for name, fleet in spec.training.fleets.items():
-        whole = name.removesuffix("-static")
+        whole = name.removesuffix("-static").removesuffix("-dynamic")
         before = totals[whole][1] if whole in totals else 0
         kind = capacity_terms(fleet.capacity).kind
         totals[whole] = (fleet.instance_type, before + fleet.maximum_nodes, kind, bool(fleet.efa))
