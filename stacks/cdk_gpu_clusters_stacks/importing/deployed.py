@@ -407,40 +407,53 @@ def _write_times(draft: Draft, key: tuple[str, ...], found: Found, made: Group) 
 def as_deployed(found: Found, groups: Sequence[Group]) -> Deployed:
     """Launch template, group, subnets and security groups as a template, with what they name linked."""
     made = Deployed()
+    names = _subnets(made, found) | {
+        group: {"Fn::GetAtt": [f"Traffic{index}", "GroupId"]} for index, group in enumerate(found.traffic)
+    }
+    _add_traffic(made, found, names)
+    for group in groups:
+        _add_launch(made, found, logical_id(group.name), names)
+        _add_group(made, found, logical_id(group.name), names)
+    return made
+
+
+def _subnets(made: Deployed, found: Found) -> dict[str, object]:
+    """Add the subnets; a reference to each, by its id."""
     root = found.foreign.root
-    names: dict[str, dict[str, object]] = {}
+    wanted = ("VpcId", "CidrBlock", "AvailabilityZone", "MapPublicIpOnLaunch")
+    names: dict[str, object] = {}
     for index, (subnet, one) in enumerate(found.subnets.items()):
         logical = f"Subnet{index}"
         names[subnet] = {"Ref": logical}
-        wanted = ("VpcId", "CidrBlock", "AvailabilityZone", "MapPublicIpOnLaunch")
         properties = {name: one[name] for name in wanted if name in one}
         made.resources[logical] = {"Type": "AWS::EC2::Subnet", "Properties": properties}
         made.origins[(logical,)] = root[_GROUP]["VPCZoneIdentifier"] if root[_GROUP].exists else root[_LAUNCH]
-    for index, group in enumerate(found.traffic):
-        names[group] = {"Fn::GetAtt": [f"Traffic{index}", "GroupId"]}
+    return names
+
+
+def _add_traffic(made: Deployed, found: Found, names: Mapping[str, object]) -> None:
     for index, (group, rules) in enumerate(found.traffic.items()):
+        logical = f"Traffic{index}"
         properties = {"GroupDescription": group, "VpcId": "vpc-0123456789abcdef0"}
-        made.resources[f"Traffic{index}"] = {"Type": "AWS::EC2::SecurityGroup", "Properties": properties}
+        made.resources[logical] = {"Type": "AWS::EC2::SecurityGroup", "Properties": properties}
+        made.origins[(logical,)] = found.foreign.root[_LAUNCH]["NetworkInterfaces"]
         for number, (kind, rule) in enumerate(rules):
             values = {"GroupId": names[group], **_linked(rule, names)}
-            made.resources[f"Traffic{index}Rule{number}"] = {"Type": f"AWS::EC2::{kind}", "Properties": values}
-        made.origins[(f"Traffic{index}",)] = root[_LAUNCH]["NetworkInterfaces"]
-    for one in groups:
-        name = logical_id(one.name)
-        data = _linked(dict(root[_LAUNCH].value), names) if isinstance(root[_LAUNCH].value, Mapping) else {}
-        placement = data.get("Placement", {}).get("GroupName")
-        if placement and found.strategy:
-            made.resources[f"{name}Placement"] = {
-                "Type": "AWS::EC2::PlacementGroup",
-                "Properties": {"Strategy": found.strategy},
-            }
-            data["Placement"] = {**data["Placement"], "GroupName": {"Ref": f"{name}Placement"}}
-        made.resources[name] = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}
-        made.origins[(name,)] = root[_LAUNCH]
-        for part in root[_LAUNCH].children():
-            made.origins[(name, "Properties", _LAUNCH, str(part.key[-1]))] = part
-        _add_group(made, found, name, names)
-    return made
+            made.resources[f"{logical}Rule{number}"] = {"Type": f"AWS::EC2::{kind}", "Properties": values}
+
+
+def _add_launch(made: Deployed, found: Found, name: str, names: Mapping[str, object]) -> None:
+    launch = found.foreign.root[_LAUNCH]
+    data: dict[str, Any] = {str(part.key[-1]): _linked(part.value, names) for part in launch.children()}
+    placement = data.get("Placement", {}).get("GroupName")
+    if placement and found.strategy:
+        group = {"Type": "AWS::EC2::PlacementGroup", "Properties": {"Strategy": found.strategy}}
+        made.resources[f"{name}Placement"] = group
+        data["Placement"] = {**data["Placement"], "GroupName": {"Ref": f"{name}Placement"}}
+    made.resources[name] = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}
+    made.origins[(name,)] = launch
+    for part in launch.children():
+        made.origins[(name, "Properties", _LAUNCH, str(part.key[-1]))] = part
 
 
 def _add_group(made: Deployed, found: Found, name: str, names: Mapping[str, object]) -> None:

@@ -36,7 +36,7 @@ _ACCELERATED = {name for name, kind in instance_types().items() if kind.accelera
 class _AnyStack(dict[str, Mapping[str, str]]):
     """The outputs of stacks that were deployed."""
 
-    def get(self, key: str, default: object = None) -> Mapping[str, str]:  # type: ignore[override]
+    def get(self, key: str, default: object = None) -> Mapping[str, str]:
         return {"FileSystemId": "fs-0a1b2c3d4e5f60717", "FleetSubnetId": "subnet-0a1b2c3d4e5f60711"}
 
 
