@@ -365,6 +365,9 @@ def _is_admin(entry: Part) -> bool:
 
 def _write_system_nodes(draft: Draft, others: Sequence[Part]) -> None:
     """The first group without accelerators holds the cluster's own pods; the others are lost."""
+    if not others:
+        text = "two m7i.large in two zones hold the cluster's own pods, since the file has no nodes for them"
+        draft.notes.append(Note(Change.REPLACED, "managedNodeGroups", text))
     for index, part in enumerate(others):
         name = part["name"].value or part.name
         if index:

@@ -52,8 +52,8 @@ LOST: Mapping[str, str] = {
     "Scheduling.SlurmQueues.Networking.AssignPublicIp": "nodes have no public address",
     "Scheduling.SlurmQueues.AllocationStrategy": "a fleet has one instance type",
     "Scheduling.SlurmQueues.ComputeResources.LaunchTemplateOverrides": "the library writes the launch template",
-    "Scheduling.SlurmQueues.ComputeResources.DisableSimultaneousMultithreading": "Slurm on AWS PCS counts hardware "
-    "threads as EC2 gives them; ask for cores in jobs, with --hint=nomultithread",
+    "Scheduling.SlurmQueues.ComputeResources.DisableSimultaneousMultithreading": "AWS PCS sets the "
+    "threads of a core itself; jobs ask for cores with --hint=nomultithread of sbatch",
     "DirectoryService": "write the directory as `directory` of `pcs`; it needs an ldaps:// address",
     "Monitoring": "nodes always write their logs, metrics and alarms to CloudWatch",
     "Iam": "roles and permissions boundaries come from the app that deploys",
@@ -284,11 +284,11 @@ def _write_homes(draft: Draft, head: Part) -> str:
     return name
 
 
-def _write_tags(draft: Draft, tags: Part) -> None:
+def _write_tags(draft: Draft, tags: Part, *above: str) -> None:
     for tag in tags.items():
         name, value = tag["Key"].text(), tag["Value"].text()
         if name:
-            draft.put("tags", name, value=value or "", of=tag)
+            draft.put(*above, "tags", name, value=value or "", of=tag)
 
 
 # Slurm.
@@ -340,7 +340,14 @@ def _write_queue(draft: Draft, queue: Part, groups: list[Group]) -> None:
     for setting, value in own.items():
         draft.put(*key, "slurm_settings", setting, value=value, of=queue)
     for group in groups:
+        _write_tags(draft, queue["Tags"], "training", "fleets", group.name)
+        _write_tags(draft, group.part["Tags"], "training", "fleets", group.name)
         nodes = _taken(draft, group.part["CustomSlurmSettings"], SettingsLevel.NODE_GROUP)
+        # ParallelCluster writes the priorities of nodes as their weights (SlurmNodePriorities of its cookbook).
+        is_static = group.minimum == group.maximum
+        priority = group.part["StaticNodePriority" if is_static else "DynamicNodePriority"]
+        if (weight := priority.number()) is not None:
+            nodes.setdefault("Weight", str(weight))
         for setting, value in nodes.items():
             draft.put("pcs", "node_settings", group.name, setting, value=value, of=group.part)
 
@@ -382,6 +389,9 @@ def _write_login(draft: Draft, root: Part, mounts: Mapping[str, str]) -> None:
     source = pool if of_pool else root["HeadNode"]
     key = ("pcs", "login")
     count = pool["Count"].number() if of_pool else None
+    if not of_pool:
+        text = "people log in on one login node, which has no public address; sessions come through Systems Manager"
+        draft.notes.append(Note(Change.REPLACED, "HeadNode", text, root["HeadNode"].place))
     draft.put(*key, "nodes", value=1 if count is None else min(count, 10), of=source)
     kind = pool["InstanceType"] if of_pool else root["HeadNode"]["InstanceType"]
     if is_plain_type(kind):

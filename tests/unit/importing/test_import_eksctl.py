@@ -231,7 +231,7 @@ def test_a_version_that_eks_has_no_more_is_replaced() -> None:
     made = _import(values)
     assert made.text is not None
     assert "kubernetes_version" not in made.text
-    assert [note.what for note in made.notes if note.change is Change.REPLACED] == ["metadata.version"]
+    assert "metadata.version" in {note.what for note in made.notes if note.change is Change.REPLACED}
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,20 @@ def test_slurm_settings_that_aws_pcs_refuses_are_findings_with_what_stands_for_t
     assert "JobCompType" not in made.text
 
 
+def test_priorities_of_nodes_are_their_weights() -> None:
+    """Each compute resource has one for nodes that stay, and one for nodes that come and go."""
+    resource = _resource(MinCount=2, MaxCount=8, StaticNodePriority=3, DynamicNodePriority=700)
+    settings = _cluster(_file(_queue(resource)))["pcs"]["node_settings"]
+    assert settings == {"gpu-static": {"Weight": "3"}, "gpu-dynamic": {"Weight": "700"}}
+
+
+def test_tags_of_a_queue_are_those_of_its_fleet() -> None:
+    queue = _queue(_resource(Tags=[{"Key": "b", "Value": "2"}]), Tags=[{"Key": "a", "Value": "1"}])
+    made = _cluster(_file(queue, Tags=[{"Key": "c", "Value": "3"}]))
+    assert made["training"]["fleets"]["gpu"]["tags"] == {"a": "1", "b": "2"}
+    assert made["tags"] == {"c": "3"}
+
+
 @pytest.mark.parametrize(("database", "enabled"), [({}, False), ({"Database": {"Uri": "db:3306"}}, True)])
 def test_accounting_is_on_where_the_file_has_a_database(database: Values, enabled: bool) -> None:
     assert _cluster(_file(slurm=database))["pcs"]["accounting"] == {"enabled": enabled}
