@@ -22,6 +22,7 @@ NAVIGATION: Sections = {
     "Guides": (
         "docs/cluster-file.md",
         "docs/command-line.md",
+        "docs/import.md",
         "docs/preflight.md",
         "docs/explain.md",
         "docs/cost.md",

@@ -40,6 +40,7 @@ AREAS = {
     "HYP": "Amazon SageMaker HyperPod",
     "IAM": "Roles of nodes and jobs",
     "INF": "Model servers",
+    "IMP": "Files of other tools",
     "INST": "Instance types",
     "IP": "IP addresses",
     "K8S": "Workloads and software on Kubernetes",

@@ -75,6 +75,7 @@ RUN_BY: dict[str, Callable[[Block], bool]] = {
     "packaging/test_wheel.py": lambda one: one.language in {"python", "yaml"} and one.page == "README.md",
     "synth/test_examples_in_python.py": lambda one: one.language == "python" and one.page == "docs/cookbook.md",
     "tutorial/test_tutorial.py": lambda one: one.page == TUTORIAL,
+    "unit/cli/test_import_command.py": lambda one: one.language in {"text", "yml"} and one.page == "docs/import.md",
     "unit/jobs/test_batch_scripts_on_pages.py": lambda one: one.language == "bash",
     "unit/kubernetes/test_workloads_page.py": lambda one: one.language == "yml" and one.page == "docs/eks-workloads.md",
     "packaging/test_blocks_of_pages.py": lambda one: one.language == "text" and one.page == "CONTRIBUTING.md",

@@ -150,6 +150,21 @@ def _weight(name: str, value: str) -> int | None:
     return int(value) if name.lower() == "weight" and value.isdecimal() and int(value) >= 1 else None
 
 
+def without_exclusive(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a queue without `OverSubscribe=EXCLUSIVE`, which ParallelCluster has as `JobExclusiveAllocation`.
+
+    Source: aws/aws-parallelcluster-cookbook @ f75d84c, config_renderer.py.
+
+    Args:
+        settings: Settings of the partition in slurm.conf.
+    """
+    return {
+        name: value
+        for name, value in settings.items()
+        if (name.lower(), value.upper()) != ("oversubscribe", "EXCLUSIVE")
+    }
+
+
 def slurm_queue(request: QueueRequest, members: Sequence[ComputeResourceRequest]) -> dict[str, Any]:
     """A queue with the nodes of fleets, as `Scheduling.SlurmQueues` of the configuration has it.
 
@@ -184,6 +199,7 @@ def slurm_queue(request: QueueRequest, members: Sequence[ComputeResourceRequest]
         if scripts
     }
     groups = {"AdditionalSecurityGroups": [*request.security_group_ids]} if request.security_group_ids else {}
+    own = without_exclusive(request.slurm_settings)
     return {
         "Name": request.name,
         "CapacityType": capacity_type(members[0].fleet),
@@ -193,7 +209,8 @@ def slurm_queue(request: QueueRequest, members: Sequence[ComputeResourceRequest]
         **({"Image": {"CustomAmi": request.image_id}} if request.image_id else {}),
         **({"CustomActions": actions} if actions else {}),
         **_iam(request),
-        **({"CustomSlurmSettings": dict(request.slurm_settings)} if request.slurm_settings else {}),
+        **({"JobExclusiveAllocation": True} if own != request.slurm_settings else {}),
+        **({"CustomSlurmSettings": own} if own else {}),
         **({"Tags": [{"Key": key, "Value": value} for key, value in request.tags.items()]} if request.tags else {}),
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
+from keyword import iskeyword
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from cdk_gpu_clusters._version import __version__
 if TYPE_CHECKING:
     from typer._click import Command, Context
 
-#: Sub-commands and what each does. Its module has the same name, with `_` for `-`, and an `app`.
+#: Sub-commands and what each does. Its module has the same name, with `_` for `-` and after a keyword, and an `app`.
 COMMANDS = {
     "advise": "Say how much memory a model takes, and which nodes hold it.",
     "capacity": "Search, wait for and buy Capacity Blocks.",
@@ -25,6 +27,7 @@ COMMANDS = {
     "doctor": "Compare a live cluster with its plan.",
     "explain": "Explain a rule by its id, or why nodes are missing.",
     "export": "Write a cluster file as files of another tool.",
+    "import": "Make a cluster file of one of another tool.",
     "init": "Write a first cluster file or a CDK project.",
     "jobs": "List, follow and stop the jobs of a fleet.",
     "lint": "Look at CloudFormation templates with the GPU rules.",
@@ -60,8 +63,13 @@ class LazyGroup(TyperGroup):
         return name, command and _load(command.name or ""), rest
 
 
+def module_of(name: str) -> ModuleType:
+    """The module of a sub-command."""
+    return import_module(f"{__package__}.{name.replace('-', '_')}{'_' if iskeyword(name) else ''}")
+
+
 def _load(name: str) -> Any:
-    module = import_module(f"{__package__}.{name.replace('-', '_')}")
+    module = module_of(name)
     command = typer.main.get_command(module.app)
     command.name, command.short_help = name, COMMANDS[name]
     _know_short_help(command)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.errors import Finding
-from cdk_gpu_clusters.fleet.parallelcluster import check_queue_fleet
+from cdk_gpu_clusters.fleet.parallelcluster import check_queue_fleet, without_exclusive
 from cdk_gpu_clusters.fleet.profile import PARALLELCLUSTER
 from cdk_gpu_clusters.rules.parallelcluster import (
     MOUNT,
@@ -151,6 +151,6 @@ def _check_slurm(pcs: PcsSpec, fleets: Sequence[PlannedFleet]) -> list[Fault]:
                 fix="rename the queue",
             )
             faults += faults_at(key, [finding], at_key=True)
-        for finding in check_settings(queue.slurm_settings, level="queue"):
+        for finding in check_settings(without_exclusive(queue.slurm_settings), level="queue"):
             faults += faults_at((*key, "slurm_settings", finding.path), [replace(finding, path="")])
     return faults

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.images import image_parameters
@@ -12,6 +13,7 @@ from cdk_gpu_clusters_stacks.cost import read_account as read_costs
 from cdk_gpu_clusters_stacks.cost.money import NOTHING
 from cdk_gpu_clusters_stacks.doctor import examine
 from cdk_gpu_clusters_stacks.failures import read_account
+from cdk_gpu_clusters_stacks.importing import Place, import_account
 from cdk_gpu_clusters_stacks.offers import CapacityRequest, search_market
 from cdk_gpu_clusters_stacks.preflight import Account as PreflightAccount
 from cdk_gpu_clusters_stacks.preflight import Outcome, run_preflight
@@ -74,6 +76,16 @@ def doctor_gets_answers(run: Run) -> None:
     unread = {f"{one.call}: {one.cause}" for one in found.unread if not one.permission and run.account.is_real}
     assert not unread, "; ".join(sorted(unread))
     assert found.absent, "stacks of a cluster that was never deployed are not reported as missing"
+
+
+@READ.check("docs/import.md", minutes=5)
+def import_gets_answers(run: Run) -> None:
+    """Calls of `gpu-clusters import` for what is deployed are answered: a group and a launch template that are missing."""
+    names = {"group": "gpu-clusters-no-such-group"}, {"launch_template": "lt-0123456789abcdef0"}
+    with PreflightAccount(lambda service, _: run.client(service), region=run.account.region) as account:
+        found = [import_account(account, Place(name=""), target=Path("cluster.yaml"), **one) for one in names]
+    unread = [str(one.findings[0]) for one in found if "not allowed" not in one.findings[0].cause]
+    assert all("no such" in one or "there is no" in one or "does not exist" in one for one in unread), unread
 
 
 @READ.check("docs/status.md", minutes=5)

@@ -24,6 +24,7 @@ from cdk_gpu_clusters_stacks import preflight
 from cdk_gpu_clusters_stacks.cli import capacity
 from cdk_gpu_clusters_stacks.cli.main import main
 from cluster_files.inference import EVERYTHING, MINIMAL, PUBLIC
+from foreign_files import foreign_files
 from fuzzing.engine import Target
 from fuzzing.mutation import changed_text, changed_value
 from preflight_account import EXISTING, NEW, healthy
@@ -75,6 +76,20 @@ def cluster_file(folder: Path, random: Random) -> None:
         ["preflight", str(file), "--print-policy"],
     )
     _status(random.choice(commands))
+
+
+@cache
+def _foreign_files() -> list[str]:
+    return [file.text for file in foreign_files()]
+
+
+def foreign_file(folder: Path, random: Random) -> None:
+    """`import` of files of other tools."""
+    text = changed_text(random.choice(_foreign_files()), _foreign_files(), random)
+    file, made = _write(folder / "theirs.yaml", text), folder / "cluster.yaml"
+    form = random.choice(([], ["--json"]))
+    _status(["import", str(file), "-o", str(made), *form])
+    assert not made.exists() or main(["plan", str(made)]) == 0
 
 
 def template(folder: Path, random: Random) -> None:
@@ -306,5 +321,6 @@ def _status(arguments: list[str]) -> None:
 
 
 TARGETS: Mapping[str, Target] = {
-    one.__name__.replace("_", "-"): one for one in (cluster_file, template, manifest, tool_output, aws_answer)
+    one.__name__.replace("_", "-"): one
+    for one in (cluster_file, foreign_file, template, manifest, tool_output, aws_answer)
 }

@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from cdk_gpu_clusters_stacks.cli.group import COMMANDS
+from cdk_gpu_clusters_stacks.cli.group import COMMANDS, module_of
 from cdk_gpu_clusters_stacks.cli.main import main
 
 HEAVY = ("aws_cdk", "boto3", "botocore", "jsii", "pydantic", "rich")
@@ -102,7 +101,10 @@ def test_the_probe_sees_what_is_loaded() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_sub_command_stands_in_the_module_of_its_name(name: str) -> None:
-    assert import_module(f"cdk_gpu_clusters_stacks.cli.{name.replace('-', '_')}").app
+    """With `_` for `-`, and after a keyword of Python."""
+    module = module_of(name)
+    assert module.__name__.rpartition(".")[2].rstrip("_") == name.replace("-", "_")
+    assert module.app
 
 
 def test_a_wrong_name_is_one_line_and_proposes_another(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,251 @@
+"""eksctl -> Amazon EKS, key by key, and the rules that what eksctl deploys breaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters_stacks.importing import Imported
+from cdk_gpu_clusters_stacks.importing.draft import Change
+from foreign_files import import_text
+
+Values = dict[str, Any]
+
+
+def _group(**changes: object) -> Values:
+    return {
+        "name": "p5",
+        "instanceType": "p5.48xlarge",
+        "privateNetworking": True,
+        "efaEnabled": True,
+        "availabilityZones": ["us-east-1a"],
+        "minSize": 0,
+        "desiredCapacity": 2,
+        "maxSize": 8,
+        "volumeEncrypted": True,
+        **changes,
+    }
+
+
+def _file(*groups: Values, unmanaged: tuple[Values, ...] = (), **changes: object) -> Values:
+    return {
+        "apiVersion": "eksctl.io/v1alpha5",
+        "kind": "ClusterConfig",
+        "metadata": {"name": "mine", "region": "us-east-1", "version": "1.34"},
+        "managedNodeGroups": list(groups) if groups or unmanaged else [_group()],
+        **({"nodeGroups": list(unmanaged)} if unmanaged else {}),
+        **changes,
+    }
+
+
+def _import(values: Values) -> Imported:
+    return import_text(yaml.safe_dump(values, sort_keys=False))
+
+
+def _cluster(values: Values) -> Any:
+    made = _import(values)
+    assert made.text is not None, made.findings
+    return yaml.safe_load(made.text)
+
+
+def _fleet(values: Values, name: str = "p5") -> Any:
+    return _cluster(values)["training"]["fleets"][name]
+
+
+def test_a_group_becomes_a_fleet_in_the_same_zone() -> None:
+    made = _import(_file())
+    assert made.text is not None
+    assert "CHANGE" not in made.text
+    assert _cluster(_file()) == {
+        "version": 1,
+        "name": "mine",
+        "region": "us-east-1",
+        "orchestrator": "eks",
+        "network": {"availability_zone": "us-east-1a"},
+        "eks": {"kubernetes_version": "1.34"},
+        "training": {
+            "fleets": {
+                "p5": {
+                    "instance_type": "p5.48xlarge",
+                    "min_nodes": 0,
+                    "max_nodes": 8,
+                    "placement": "cluster",
+                    "efa": True,
+                    "root_volume": {"size_gib": 80},
+                }
+            }
+        },
+    }
+
+
+# The rules, asked of what eksctl deploys.
+
+
+def test_one_efa_interface_a_card_takes_32_addresses_a_node() -> None:
+    """300 nodes do not fit into the subnet that eksctl makes, and fit into that of the library."""
+    made = _import(_file(_group(maxSize=300)))
+    (found,) = [one for one in made.broken if one.id == "GPU-IP-003"]
+    assert "300 nodes x 32" in found.cause
+    assert found.path.startswith("theirs.yaml:")
+    assert not [one for one in made.findings if one.id == "GPU-IP-003"]
+    assert any("takes 32 addresses" in note.text for note in made.notes if note.change is Change.BETTER)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule", "key"),
+    [
+        ({"privateNetworking": False}, "GPU-FLT-003", "privateNetworking"),
+        ({"volumeEncrypted": False}, "GPU-LT-012", "p5"),
+        ({"disableIMDSv1": False}, "GPU-LT-010", "p5"),
+        ({"maxSize": 128, "instanceMarketOptions": {"marketType": "capacity-block"},
+          "capacityReservation": {"capacityReservationTarget": {"capacityReservationID": "cr-0a1b2c3d4e5f60718"}}},
+         "GPU-CAP-013", "p5"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_the_file_breaks_is_at_the_line_that_decides_it(changes: Values, rule: str, key: str) -> None:
+    values = _file(_group(**changes))
+    lines = yaml.safe_dump(values, sort_keys=False).splitlines()
+    found = {one.id: int(one.path.rsplit(":", 2)[1]) for one in _import(values).broken}
+    assert rule in found
+    assert key in lines[found[rule] - 1] or "name: p5" in lines[found[rule] - 1], lines[found[rule] - 1]
+
+
+def test_a_file_that_breaks_no_rule_of_its_own() -> None:
+    """But that pods reach the metadata service, as eksctl sets it on all nodes."""
+    assert {one.id for one in _import(_file()).broken} == {"GPU-EKS-052"}
+
+
+# Capacity and numbers.
+
+
+@pytest.mark.parametrize(
+    ("changes", "capacity"),
+    [
+        ({"spot": True}, {"spot": {}}),
+        ({"capacityReservation": {"capacityReservationTarget": {"capacityReservationID": "cr-0a1b2c3d"}}},
+         {"reservation": "cr-0a1b2c3d"}),
+        ({"capacityReservation": {"capacityReservationTarget": {"capacityReservationID": "cr-0a1b2c3d"}},
+          "placement": {"groupName": "rack"}}, {"reservation": "cr-0a1b2c3d", "placement_group": "rack"}),
+    ],
+)  # fmt: skip
+def test_capacity(changes: Values, capacity: Values) -> None:
+    assert _fleet(_file(_group(**changes)))["capacity"] == capacity
+
+
+def test_a_capacity_block_takes_the_desired_nodes() -> None:
+    changes = {
+        "instanceMarketOptions": {"marketType": "capacity-block"},
+        "capacityReservation": {"capacityReservationTarget": {"capacityReservationID": "cr-0a1b2c3d4e5f60718"}},
+    }
+    fleet = _fleet(_file(_group(**changes)))
+    assert (fleet["nodes"], fleet["capacity"]["capacity_block"]) == (2, "cr-0a1b2c3d4e5f60718")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ({}, {"nodes": 2}),
+        ({"desiredCapacity": 3}, {"nodes": 3}),
+        ({"minSize": 1, "maxSize": 4}, {"min_nodes": 1, "max_nodes": 4}),
+    ],
+)
+def test_sizes_that_the_file_leaves_out_are_those_of_eksctl(sizes: Values, expected: Values) -> None:
+    group = {key: value for key, value in _group().items() if key not in ("minSize", "maxSize", "desiredCapacity")}
+    fleet = _fleet(_file({**group, **sizes}))
+    assert {key: fleet[key] for key in ("nodes", "min_nodes", "max_nodes") if key in fleet} == expected
+
+
+def test_a_mix_of_spot_and_on_demand_is_on_demand_and_the_mix_is_lost() -> None:
+    mixed = {"instanceTypes": ["g5.xlarge", "g6.xlarge"], "onDemandPercentageAboveBaseCapacity": 50}
+    group = {"name": "mix", "minSize": 1, "maxSize": 2, "instancesDistribution": mixed}
+    made = _import(_file(unmanaged=(group,)))
+    assert made.text is not None
+    assert "spot" not in made.text
+    lost = {note.what for note in made.notes if note.change is Change.LOST}
+    assert "nodeGroups[0].instancesDistribution.onDemandPercentageAboveBaseCapacity" in lost
+    assert "nodeGroups[0].instancesDistribution.instanceTypes[1]" in lost
+
+
+# Network and cluster.
+
+
+def test_an_existing_network_keeps_its_ids_and_zones() -> None:
+    subnets = {
+        "private": {"us-east-1a": {"id": "subnet-0a1b2c3d"}, "second": {"id": "subnet-0a1b2c3e", "az": "us-east-1b"}},
+        "public": {"us-east-1a": {"id": "subnet-0a1b2c40"}, "us-east-1b": {"id": "subnet-0a1b2c41"}},
+    }
+    made = _import(_file(vpc={"id": "vpc-0a1b2c3d", "subnets": subnets}))
+    assert made.text is not None
+    assert "CHANGE" not in made.text
+    assert yaml.safe_load(made.text)["network"] == {
+        "vpc_id": "vpc-0a1b2c3d",
+        "subnet_ids": ["subnet-0a1b2c3d"],
+        "availability_zone": "us-east-1a",
+        "service_subnets": {"us-east-1a": "subnet-0a1b2c3d", "us-east-1b": "subnet-0a1b2c3e"},
+        "public_subnets": {"us-east-1a": "subnet-0a1b2c40", "us-east-1b": "subnet-0a1b2c41"},
+    }
+
+
+def test_a_group_names_its_subnet_by_the_name_in_the_vpc() -> None:
+    subnets = {"private": {"one": {"id": "subnet-0a1b2c3d"}, "two": {"id": "subnet-0a1b2c3e"}}}
+    network = _cluster(_file(_group(subnets=["two"]), vpc={"id": "vpc-0a1b2c3d", "subnets": subnets}))["network"]
+    assert network["subnet_ids"] == ["subnet-0a1b2c3e"]
+
+
+def test_the_zones_of_the_cluster_are_those_of_the_control_plane() -> None:
+    group = {key: value for key, value in _group().items() if key != "availabilityZones"}
+    made = _import(_file(group, availabilityZones=["us-east-1b", "us-east-1c"], vpc={"cidr": "10.20.0.0/16"}))
+    assert made.text is not None
+    assert yaml.safe_load(made.text)["network"] == {
+        "availability_zone": "us-east-1b",
+        "control_availability_zones": ["us-east-1b", "us-east-1c"],
+        "cidr": "10.20.0.0/16",
+    }
+    assert "us-east-1b # CHANGE: the zone of your nodes" in made.text
+
+
+def test_the_first_group_without_accelerators_holds_the_pods_of_the_cluster() -> None:
+    plain = {"name": "sys", "instanceType": "m7i.xlarge", "desiredCapacity": 3}
+    other = {"name": "more", "instanceType": "m5.large"}
+    made = _import(_file(plain, _group(), other))
+    assert made.text is not None
+    assert yaml.safe_load(made.text)["eks"]["system_nodes"] == {"instance_type": "m7i.xlarge", "nodes": 3}
+    assert "managedNodeGroups[2]" in {note.what for note in made.notes if note.change is Change.LOST}
+
+
+def test_administrators_and_the_ranges_of_the_api_server_stay() -> None:
+    admin = "arn:aws:iam::111122223333:role/platform"
+    policy = {"policyARN": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"}
+    entries = [{"principalARN": admin, "accessPolicies": [policy]}]
+    eks = _cluster(_file(accessConfig={"accessEntries": entries}, vpc={"publicAccessCIDRs": ["203.0.113.0/24"]}))["eks"]
+    assert eks["admin_principal_arns"] == [admin]
+    assert eks["public_access_cidrs"] == ["203.0.113.0/24"]
+
+
+def test_a_version_that_eks_has_no_more_is_replaced() -> None:
+    values = _file()
+    values["metadata"]["version"] = "1.14"
+    made = _import(values)
+    assert made.text is not None
+    assert "kubernetes_version" not in made.text
+    assert "metadata.version" in {note.what for note in made.notes if note.change is Change.REPLACED}
+
+
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [
+        (_file(_group(instanceType="$TYPE")), "GPU-IMP-003"),
+        (_file(_group(maxSize="$MOST")), "GPU-IMP-003"),
+        (_file(_group(maxSize=[1])), "GPU-IMP-002"),
+        (_file(_group(instanceType="m5.large")), "GPU-IMP-004"),
+        (_file(_group(), _group(name="P5")), "GPU-IMP-007"),
+        (_file(metadata="mine"), "GPU-IMP-002"),
+    ],
+)
+def test_faults_stop_an_import(values: Values, rule: str) -> None:
+    made = _import(values)
+    assert made.text is None
+    assert rule in {one.id for one in made.findings if one.severity is Severity.ERROR}

@@ -1,0 +1,134 @@
+"""Public files, imported and exported again to ParallelCluster, mean the same to ParallelCluster's own schema.
+
+What differs on purpose is in the report of the import, and is stated here: a volume that the head node shares is on
+Amazon EFS, home directories are a store of their own, and reserved capacity has no placement group of the tool.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.catalogue.instances import instance_types
+from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters_stacks.export import ExportOptions, export_parallelcluster
+from cdk_gpu_clusters_stacks.spec import Reading, read_cluster
+from foreign_files import ForeignFile, foreign_files, imported
+from parallelcluster import installed
+from parallelcluster.installed import run_in_parallelcluster
+
+_MEANINGS = Path(installed.__file__).with_name("meanings.py")
+_VOLUME = "fsvol-0a1b2c3d4e5f60715"
+PARALLELCLUSTER = [file.name for file in foreign_files("parallelcluster/")]
+#: AWS's images for plain EC2 and ParallelCluster do not serve p3dn, and that of EKS does.
+_ON_EKS_ONLY = "eksctl/kubeflow-spot.yaml"
+EKSCTL = [file for file in foreign_files("eksctl/") if file.name != _ON_EKS_ONLY]
+_ACCELERATED = {name for name, kind in instance_types().items() if kind.accelerator is not None}
+
+
+class _AnyStack(dict[str, Mapping[str, str]]):
+    """The outputs of stacks that were deployed."""
+
+    def get(self, key: str, default: object = None) -> Mapping[str, str]:
+        return {"FileSystemId": "fs-0a1b2c3d4e5f60717", "FleetSubnetId": "subnet-0a1b2c3d4e5f60711"}
+
+
+def _read(name: str) -> Reading:
+    """What a file becomes; clusters of EKS with one word changed, and their section is a warning then."""
+    text = imported(name).text
+    assert text is not None
+    return read_cluster("cluster.yaml", content=text.replace("orchestrator: eks", "orchestrator: ec2").encode())
+
+
+@cache
+def exported(name: str) -> str:
+    """A file, imported for its own orchestrator, and exported as one of ParallelCluster."""
+    reading = _read(name)
+    assert reading.spec is not None, reading.findings
+    options = ExportOptions(volumes={"homedirs": _VOLUME}, outputs=_AnyStack())
+    made = export_parallelcluster(reading.spec, options)
+    assert "cluster-config.yaml" in made.files, made.faults
+    assert not [fault for fault in made.faults if fault.finding.severity.value == "error"]
+    return made.files["cluster-config.yaml"]
+
+
+@pytest.fixture(scope="module")
+def meanings() -> dict[str, Any]:
+    """What ParallelCluster understands of the original and of the exported files; one process reads all."""
+    # ParallelCluster 3.16 does not take Amazon Linux 2 and Ubuntu 20.04 any more; images are not compared.
+    originals = {
+        f"original {file.name}": re.sub(r"Os: (alinux2|ubuntu2004)$", "Os: alinux2023", file.text, flags=re.MULTILINE)
+        for file in foreign_files("parallelcluster/")
+    }
+    texts = {
+        **originals,
+        **{f"exported {name}": exported(name) for name in (*PARALLELCLUSTER, *(file.name for file in EKSCTL))},
+    }
+    done = run_in_parallelcluster(_MEANINGS, stdin=json.dumps([*texts.values()]))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(zip(texts, json.loads(done.stdout), strict=True))
+
+
+def _nodes(meaning: Any) -> Counter[tuple[object, ...]]:
+    """Least and most nodes by type, capacity, reservation, EFA and placement; nodes that stay count for both."""
+    found: Counter[tuple[object, ...]] = Counter()
+    for one in meaning["resources"]:
+        kind = one["types"][0]
+        if kind in _ACCELERATED:
+            placed = one["placed"] and not one["reservation"]
+            key = (kind, one["capacity"], one["reservation"], one["efa"], placed, one["exclusive"])
+            found[(*key, "min")] += one["min"]
+            found[(*key, "max")] += one["max"]
+    return found
+
+
+@pytest.mark.parametrize("name", PARALLELCLUSTER)
+def test_nodes_mean_the_same_to_parallelcluster(name: str, meanings: dict[str, Any]) -> None:
+    assert _nodes(meanings[f"exported {name}"]) == _nodes(meanings[f"original {name}"])
+
+
+def _stores(meaning: Any) -> dict[str, tuple[str, str | None]]:
+    return {one["directory"]: (one["kind"], one["id"]) for one in meaning["storage"]}
+
+
+@pytest.mark.parametrize("name", PARALLELCLUSTER)
+def test_directories_mean_the_same_to_parallelcluster(name: str, meanings: dict[str, Any]) -> None:
+    before, after = _stores(meanings[f"original {name}"]), _stores(meanings[f"exported {name}"])
+    assert {*after} == {*before, "/home"}
+    for directory, (kind, file_system) in before.items():
+        assert after[directory][0] == ("EFS" if kind == "EBS" else kind)
+        assert file_system is None or after[directory][1] == file_system
+
+
+def _of_eksctl(values: Any) -> Iterable[tuple[tuple[object, ...], int]]:
+    for one in [*values.get("managedNodeGroups", ()), *values.get("nodeGroups", ())]:
+        kind = one.get("instanceType") or one["instancesDistribution"]["instanceTypes"][0]
+        if kind not in _ACCELERATED:
+            continue
+        is_block, is_spot = "instanceMarketOptions" in one, "instancesDistribution" in one
+        capacity = "CAPACITY_BLOCK" if is_block else "SPOT" if is_spot else "ONDEMAND"
+        reserved = "cr-0123456789abcdef0" if "capacityReservation" in one else None
+        efa = bool(one.get("efaEnabled")) and instance_types()[kind].supports_efa
+        key = (kind, capacity, reserved, efa, bool(one.get("efaEnabled")) and not reserved, False)
+        yield (*key, "min"), one["desiredCapacity"] if is_block else one.get("minSize", 0)
+        yield (*key, "max"), one["desiredCapacity"] if is_block else one["maxSize"]
+
+
+@pytest.mark.parametrize("file", EKSCTL, ids=lambda file: file.name)
+def test_nodes_of_eksctl_mean_the_same_to_parallelcluster(file: ForeignFile, meanings: dict[str, Any]) -> None:
+    expected: Counter[tuple[object, ...]] = Counter()
+    for key, count in _of_eksctl(file.values):
+        expected[key] += count
+    assert _nodes(meanings[f"exported {file.name}"]) == expected
+
+
+def test_twenty_files_come_back_and_one_has_no_image_outside_eks() -> None:
+    assert len(PARALLELCLUSTER) + len(EKSCTL) >= 20
+    assert {one.id for one in _read(_ON_EKS_ONLY).findings if one.severity is Severity.ERROR} == {"GPU-AMI-003"}
