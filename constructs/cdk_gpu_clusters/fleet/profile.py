@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem
 from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
-from cdk_gpu_clusters.node.user_data import ADDED_BY_PCS_BYTES
+from cdk_gpu_clusters.node.user_data import ADDED_BY_BATCH_BYTES, ADDED_BY_PCS_BYTES
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
@@ -35,11 +35,13 @@ class GroupKind(str, Enum):
         AUTO_SCALING_GROUP: An Auto Scaling group of this library.
         NODE_GROUP: A managed node group of Amazon EKS, which has an Auto Scaling group of its own.
         COMPUTE_NODE_GROUP: A compute node group of AWS PCS.
+        COMPUTE_ENVIRONMENT: A compute environment of AWS Batch.
     """
 
     AUTO_SCALING_GROUP = "auto-scaling-group"
     NODE_GROUP = "node-group"
     COMPUTE_NODE_GROUP = "compute-node-group"
+    COMPUTE_ENVIRONMENT = "compute-environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,9 @@ class OrchestratorProfile:
             decides.
         has_node_config: Whether nodeadm sets the node up, with its local disks.
         root_volume_gib: Size of the root volume if nothing else is requested.
+        container_addresses: IPv4 addresses that a node takes for the interfaces of its jobs' containers.
+        reserves_huge_pages: Whether the library reserves huge pages for EFA: on images without EFA's installer, which
+            reserves them elsewhere.
     """
 
     orchestrator: Orchestrator
@@ -84,9 +89,11 @@ class OrchestratorProfile:
     user_data_part_bytes: int = 0
     has_node_config: bool = False
     root_volume_gib: int = DEFAULT_SIZE_GIB
+    container_addresses: int = 0
+    reserves_huge_pages: bool = False
 
     def added_user_data_bytes(self, *, own_image: bool) -> int:
-        """What the orchestrator adds to the user data before EC2 gets them: EKS with its own image, AWS PCS always.
+        """What the orchestrator adds to the user data before EC2 gets them: EKS with its own image, others always.
 
         Args:
             own_image: Whether the launch template names an image.
@@ -101,7 +108,7 @@ class OrchestratorProfile:
     @property
     def drains_itself(self) -> bool:
         """Whether nothing but a node drains it: the service ends its jobs with it."""
-        return self.group is GroupKind.COMPUTE_NODE_GROUP
+        return self.group in (GroupKind.COMPUTE_NODE_GROUP, GroupKind.COMPUTE_ENVIRONMENT)
 
     @property
     def joins_eks(self) -> bool:
@@ -112,6 +119,11 @@ class OrchestratorProfile:
     def joins_slurm(self) -> bool:
         """Whether the nodes join a cluster of AWS PCS, and work comes to them as jobs of Slurm."""
         return self.group is GroupKind.COMPUTE_NODE_GROUP
+
+    @property
+    def joins_batch(self) -> bool:
+        """Whether AWS Batch launches the nodes, and work comes to them as containers of its jobs."""
+        return self.group is GroupKind.COMPUTE_ENVIRONMENT
 
     @property
     def has_node_group(self) -> bool:
@@ -157,7 +169,22 @@ PCS = OrchestratorProfile(
     # small for container images.
     root_volume_gib=300,
 )
+BATCH = OrchestratorProfile(
+    orchestrator=Orchestrator.BATCH,
+    agent="batch",
+    image=ImageChoice.LIBRARY,
+    group=GroupKind.COMPUTE_ENVIRONMENT,
+    image_purpose=ImagePurpose.ECS,
+    user_data_part_bytes=ADDED_BY_BATCH_BYTES,
+    takes_spot=False,
+    takes_instance_type=False,
+    # AWS Batch user guide, "Compute environment considerations for MNP": each container has an interface of its own, in
+    # the subnet of its host.
+    container_addresses=1,
+    # aws/amazon-ecs-ami @ a2532d3: the recipe installs no EFA software; the driver is the kernel's own.
+    reserves_huge_pages=True,
+)
 
 PROFILES: Mapping[Orchestrator, OrchestratorProfile] = MappingProxyType(
-    {profile.orchestrator: profile for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS)}
+    {profile.orchestrator: profile for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS, BATCH)}
 )

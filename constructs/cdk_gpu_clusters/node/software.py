@@ -44,7 +44,11 @@ EARLY_GATE_FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-node-boot.service": (f"{_UNITS}/gpu-node-boot.service", 0o644),
 }
 #: Drop-ins of that unit by orchestrator: what it waits for, and what waits for it.
-ORDERS: Mapping[str, str] = {"eks": "files/gpu-node-boot-eks.conf", "pcs": "files/gpu-node-boot-pcs.conf"}
+ORDERS: Mapping[str, str] = {
+    "eks": "files/gpu-node-boot-eks.conf",
+    "pcs": "files/gpu-node-boot-pcs.conf",
+    "batch": "files/gpu-node-boot-batch.conf",
+}
 _USUAL_ORDER = "files/gpu-node-boot-ec2.conf"
 #: Files that can wait for the network, besides the package `gpunode`. Every node has all of them, so that all fleets
 #: share one archive. The user data start only the requested parts.
