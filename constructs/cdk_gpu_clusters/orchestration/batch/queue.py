@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 #: AWS Batch user guide, "Job queue blocked events".
 _BLOCKED = "Batch Job Queue Blocked"
+_KEPT = AcceptedFinding(
+    cause="`BatchJobQueue`: rule of its blocked jobs",
+    reason="The alarm counts the event itself, whether or not it reaches the queue, which is in the same stack.",
+    serverless=("EventBusDLQ",),
+)
 _GRANTED = AcceptedFinding(
     cause="Roles: what `BatchJobQueue.grant_submit` adds",
     reason="Listing and describing jobs have no resource level, and a definition has a new revision with each change.",
@@ -178,6 +183,7 @@ class BatchJobQueue(IBatchJobQueue):
             ),
             targets=[targets.SqsQueue(self.blocked_events)],
         )
+        _KEPT.at(self._rule)
         self.blocked_alarm: cloudwatch.Alarm = self.metric_blocked().create_alarm(
             self,
             "BlockedAlarm",
