@@ -17,7 +17,7 @@ NO_SPOT = define_rule("GPU-BAT-010", "Nodes of multi-node jobs of AWS Batch are 
 NO_MIG = define_rule(
     "GPU-BAT-011",
     "GPUs of AWS Batch are not split with MIG",
-    source="Amazon ECS developer guide, GPU workloads: the agent gives whole GPUs to containers; no page names "
+    source="Amazon ECS developer guide, GPU workloads: the agent gives complete GPUs to containers; no page names "
     "MIG devices",
 )
 UPDATED_IN_PLACE = define_rule(
@@ -78,7 +78,7 @@ UPDATES = define_rule(
 
 
 class BlockedReason(str, Enum):
-    """Why AWS Batch says that a job blocks its queue, as far as it can cancel the job for it.
+    """Why a job blocks its queue: the reasons of AWS Batch for which it can cancel the job.
 
     Source: AWS Batch user guide, "Automatic remediation with jobStateTimeLimitActions".
 
@@ -167,9 +167,9 @@ def check_purchase(terms: CapacityTerms, *, is_split: bool, keeps_nodes: bool = 
         )
     if is_split:
         yield NO_MIG.finding(
-            cause="the ECS agent gives whole GPUs to containers, and knows no MIG devices",
+            cause="the ECS agent gives complete GPUs to containers, and knows no MIG devices",
             got="a MIG layout",
-            allowed="whole GPUs",
+            allowed="GPUs that are not split",
             fix="remove mig, or use Amazon EKS or AWS PCS for MIG",
             path="mig",
         )

@@ -109,7 +109,7 @@ _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
             "ecr.api": "authorizes image pulls",
             "ecr.dkr": "serves image manifests; the layers come through the S3 gateway",
             "ecs": "registers the node with the cluster of its compute environment",
-            "ecs-agent": "tells the node which containers to run",
+            "ecs-agent": "sends the node the containers to run",
             "ecs-telemetry": "takes the measurements of containers",
             "logs": "receives the output of jobs",
         },

@@ -700,7 +700,7 @@ def check_batch_interfaces(kind: InstanceType, interfaces: Sequence[NetworkInter
     if efa_only:
         findings.append(
             BATCH_EFA_ONLY.finding(
-                cause=f"{kind.name}: samples use efa on every card; no page says that Batch carries efa-only over",
+                cause=f"{kind.name}: samples use efa on every card; no page confirms that Batch carries efa-only over",
                 got=f"{efa_only} efa-only interfaces",
                 allowed="efa, interface",
                 fix="use policy efa-per-card, or try one node and count its EFA devices",

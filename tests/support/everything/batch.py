@@ -21,7 +21,7 @@ from stack_fixtures import Site
 _IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1"
 
 
-def define_batch(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:  # noqa: ARG001 - as others
+def define_batch(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:
     """Define the stack."""
     site = Site(app, env)
     stack = site.stack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import botocore.session
 import pytest
@@ -103,6 +104,6 @@ def test_a_job_that_cannot_run_is_found_whole() -> None:
 
 
 def test_the_causes_of_a_retry_are_fields_of_the_service_and_leave_room_for_the_last_rule() -> None:
-    members = botocore.session.get_session().get_service_model("batch").shape_for("EvaluateOnExit").members
-    assert all(set(cause) <= set(members) for cause in RETRIED)
+    model: Any = botocore.session.get_session().get_service_model("batch")
+    assert all(set(cause) <= set(model.shape_for("EvaluateOnExit").members) for cause in RETRIED)
     assert len(RETRIED) + 1 <= 5, "up to 5 conditions (batch service model, EvaluateOnExit)"

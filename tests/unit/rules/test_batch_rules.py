@@ -32,7 +32,7 @@ from cdk_gpu_clusters.rules.batch import (
 from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator, plan_interfaces
 
-MODEL = botocore.session.get_session().get_service_model("batch")
+MODEL: Any = botocore.session.get_session().get_service_model("batch")
 CAPACITY, SIZE = BlockedReason.INSUFFICIENT_INSTANCE_CAPACITY, BlockedReason.COMPUTE_ENVIRONMENT_MAX_RESOURCE
 
 

@@ -158,7 +158,7 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
 
     What a `GpuFleet` is on plain EC2, with the same node software and rules. Makes the launch template, the compute
     environment, a role with its instance profile, a log group, and, if none is given, a security group and a cluster
-    placement group. Jobs come by a `BatchJobQueue`, as a `BatchMultiNodeJob` says.
+    placement group. Jobs are defined by a `BatchMultiNodeJob`, and come by a `BatchJobQueue`.
 
     * A node that fails its boot checks never starts the ECS agent. It powers itself off, and Batch launches another.
     * `min_node_count=0` lets Batch launch nodes for jobs, and end them. On a reservation or Capacity Block it always
@@ -172,7 +172,7 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
     * Containers do not reach the instance metadata service: give jobs a role.
     * Refused: Spot, on which Batch runs no multi-node jobs, and MIG, which the ECS agent does not know.
 
-    The user guide calls processes that somebody else starts on nodes of Batch unsupported. The library's checks and its
+    The user guide calls processes that others start on nodes of Batch unsupported. The library's checks and its
     watchdog are such processes; none of them changes what Batch made.
 
     Sources: AWS Batch user guide; CloudFormation registry schema of AWS::Batch::ComputeEnvironment (2026-10-20);

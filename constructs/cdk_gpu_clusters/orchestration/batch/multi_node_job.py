@@ -97,7 +97,8 @@ class BatchMultiNodeJob(ClusterConstruct):
             memory_mib: Memory of a container; half of the node's if left out.
             shared_memory_mib: Size of `/dev/shm`, a part of it; a quarter of it if left out.
             attempts: How often the job may start, 1 to 10; 3 if left out.
-            timeout: How long an attempt of the whole job may last, 60 seconds or more; no end if left out.
+            timeout: How long an attempt of the job may last, all nodes together, 60 seconds or more; no end if left
+                out.
             scheduling_priority: Priority in a queue with a scheduling policy; none if left out.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_batch as batch
@@ -69,7 +69,7 @@ class IBatchJobQueue(ClusterConstruct):
             jobs: The job definitions that they may use.
         """
         definitions = [one.any_revision_arn for one in jobs]
-        statements = [
+        statements: list[dict[str, Any]] = [
             {"Action": ["batch:SubmitJob"], "Resource": [self.job_queue_arn, *definitions]},
             {"Action": ["batch:TerminateJob"], "Resource": [arn_of(self, "batch", "job/*")]},
             {"Action": ["batch:DescribeJobs", "batch:ListJobs"], "Resource": "*"},
@@ -187,7 +187,7 @@ class BatchJobQueue(IBatchJobQueue):
         self.blocked_alarm: cloudwatch.Alarm = self.metric_blocked().create_alarm(
             self,
             "BlockedAlarm",
-            alarm_description=f"A job blocks its job queue: its event says why. {BILLED}",
+            alarm_description=f"A job blocks its job queue: its event has the reason. {BILLED}",
             threshold=1,
             evaluation_periods=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,

@@ -1,8 +1,9 @@
 """AWS Batch: a node that is taken out powers itself off, and the Auto Scaling group of Batch launches another.
 
 Batch calls changes of its group, its cluster and its instances by anyone else unsupported (AWS Batch user guide,
-"Update a compute environment in AWS Batch"). So this software makes no call of its own: an instance that stops is what
-a broken host is. The containers end with it, and Batch starts their job again as its retry strategy says.
+"Update a compute environment in AWS Batch"). So this software makes no call of its own. To Batch, an
+instance that stops is a broken host: its containers end, and the retry strategy of their job decides whether it starts
+again.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Batch gives each container its index and the number of nodes, and all but the main node the address of the main node
 (AWS Batch user guide, "Environment variables" of multi-node parallel jobs). It starts the others when the main node
-runs, in any order, and names their addresses to no one. So all of them meet at the main node, which tells everyone the
-addresses when the last one has come. No key is needed: only members of their security group reach the port, and each
-must name the attempt.
+runs, in any order, and names their addresses to no one. So all of them connect to the main node, which sends everyone
+the addresses when the last one has connected. No key is needed: only members of their security group reach the port,
+and each must name the attempt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OWN = "127.0.0.1"
 
 
 class NotMetError(Exception):
-    """Not all nodes have come in time; the text is the reason."""
+    """Not all nodes have connected in time; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def meet(job: BatchJob, *, timeout_seconds: float) -> list[str]:
         timeout_seconds: How long to wait.
 
     Raises:
-        NotMetError: If one of them has not come when the time is up.
+        NotMetError: If one of them has not connected when the time is up.
     """
     until = time.monotonic() + timeout_seconds
     if job.node_count == 1:
@@ -95,7 +95,7 @@ def meet(job: BatchJob, *, timeout_seconds: float) -> list[str]:
 
 
 def _gather(job: BatchJob, until: float) -> list[str]:
-    """The main node: take every other one in, then tell all of them."""
+    """The main node: accept every other node, then send all of them the addresses."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("", job.port), backlog=job.node_count))
         there: dict[int, socket.socket] = {}
@@ -106,7 +106,7 @@ def _gather(job: BatchJob, until: float) -> list[str]:
                 raise NotMetError(f"{len(there) + 1} of {job.node_count} nodes are there; rank {missing[0]} is not")
             guest = stack.enter_context(server.accept()[0])
             rank = _rank_of(guest, job)
-            # A node that starts to wait again comes a second time.
+            # A node that starts to wait again connects a second time.
             if rank is not None:
                 there[rank] = guest
         own = there[1].getsockname()[0]
@@ -121,20 +121,20 @@ def _rank_of(guest: socket.socket, job: BatchJob) -> int | None:
     """The rank that a guest names; None for one that is no node of this attempt."""
     with suppress(OSError, ValueError):
         guest.settimeout(5)
-        said = json.loads(_line(guest))
-        rank = said["rank"] if isinstance(said, dict) and said.get("attempt") == job.attempt else None
+        sent = json.loads(_line(guest))
+        rank = sent["rank"] if isinstance(sent, dict) and sent.get("attempt") == job.attempt else None
         return rank if isinstance(rank, int) and 0 < rank < job.node_count else None
     return None
 
 
 def _receive(job: BatchJob, until: float) -> list[str]:
-    """Every other node: come to the main node, and wait for what it tells."""
-    said = json.dumps({"attempt": job.attempt, "rank": job.rank}).encode() + b"\n"
+    """Every other node: connect to the main node, and wait for the addresses."""
+    request = json.dumps({"attempt": job.attempt, "rank": job.rank}).encode() + b"\n"
     reason = "no time to wait"
     while (left := until - time.monotonic()) > 0:
         try:
             with socket.create_connection((job.main_address, job.port), timeout=min(left, 10)) as main:
-                main.sendall(said)
+                main.sendall(request)
                 main.settimeout(max(0.1, until - time.monotonic()))
                 found = json.loads(_line(main))
                 if isinstance(found, list) and len(found) == job.node_count:
@@ -153,5 +153,5 @@ def _line(connection: socket.socket) -> bytes:
         piece = connection.recv(65536)
         text += piece
         if not piece or len(text) > _LONGEST_LINE:
-            raise ValueError("ended before it had said everything")
+            raise ValueError("the connection ended within a line")
     return text

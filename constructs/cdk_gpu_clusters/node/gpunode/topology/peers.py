@@ -38,7 +38,7 @@ the order is that of the private addresses, with a warning.
   gpu-peers --format slurm > topology.conf   for your own slurmctld, with TopologyPlugin=topology/tree
 
 In a container of a multi-node job of AWS Batch: the nodes of the job, by their index there, the main node first. It
-waits for all of them, as long as --timeout says.
+waits for all of them, at most for the seconds of --timeout.
 
 Exit status: 64 a wrong command line, 69 this node has no peers or no rank, 75 not yet: too few nodes, or no answer.
 """
@@ -110,7 +110,7 @@ def _of_batch(job: BatchJob, form: str, given: argparse.Namespace) -> int:
 
 
 def _name_in_job(rank: int) -> str:
-    """What stands for the instance, which a container does not know."""
+    """The name of a node in place of its instance, which a container does not know."""
     return f"node-{rank}"
 
 
