@@ -252,6 +252,7 @@ def test_moto_takes_the_stack(made: Site) -> None:
 
 
 def test_on_demand_is_updated_in_place_and_placed_close(site: Site) -> None:
+    cdk.Tags.of(site.app).add("team", "speech")
     made = nodes(
         site,
         capacity=None,
@@ -267,6 +268,8 @@ def test_on_demand_is_updated_in_place_and_placed_close(site: Site) -> None:
     assert environment["UpdatePolicy"] == {"JobExecutionTimeoutMinutes": 60, "TerminateJobsOnUpdate": False}
     assert (compute["AllocationStrategy"], compute["MinvCpus"], compute["MaxvCpus"]) == ("BEST_FIT_PROGRESSIVE", 0, 768)
     assert compute["UpdateToLatestImageVersion"] is True
+    assert "Tags" not in environment, "a changed tag would replace it"
+    assert '"speech"' in json.dumps(only(site.resources(), TEMPLATE))
     assert compute["ScalingPolicy"] == {"MinScaleDownDelayMinutes": 30}
     [placement] = of_type(site.resources(), "AWS::EC2::PlacementGroup")
     assert placement in json.dumps(compute["PlacementGroup"])

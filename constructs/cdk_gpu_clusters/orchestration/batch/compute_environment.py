@@ -167,6 +167,8 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
       the strategy is BEST_FIT. Containers get SIGTERM before the end. Another block, template or image replaces the
       environment: CloudFormation makes the new one, moves the queue, and deletes the old one.
     * Elsewhere an update replaces the nodes and keeps the environment. Jobs that run go on for `job_timeout_on_update`.
+    * The environment itself has no tags, since a changed tag would replace it. Nodes get theirs from the launch
+      template.
     * Each container of a multi-node job has a network interface of its own: one more address per node, and a free place
       on network card 0.
     * Containers do not reach the instance metadata service: give jobs a role.
@@ -390,7 +392,7 @@ def _resource(scope: Construct, made: _Made) -> batch.CfnComputeEnvironment:
         else {"minScaleDownDelayMinutes": made.scale_down_minutes},
     }
     # Dictionaries in camel case, which CDK passes on as given.
-    return batch.CfnComputeEnvironment(
+    environment = batch.CfnComputeEnvironment(
         scope,
         "Resource",
         type="MANAGED",
@@ -416,3 +418,6 @@ def _resource(scope: Construct, made: _Made) -> batch.CfnComputeEnvironment:
             **{key: value for key, value in optional.items() if value is not None},
         },
     )
+    # A changed tag would replace it (registry schema, createOnlyProperties); the tags of nodes are the template's.
+    environment.add_property_deletion_override("Tags")
+    return environment
