@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -12,8 +13,9 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
+from cdk_cli import CdkCli
 from cdk_gpu_clusters import BatchComputeEnvironment, BatchJobQueue, BatchMultiNodeJob, Capacity, RootVolume
-from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
+from cdk_gpu_clusters.testing import DeployFailed, Emulator, InProcessEmulator
 from mutations import put
 
 Json = dict[str, Any]
@@ -56,39 +58,44 @@ def account() -> Iterator[InProcessEmulator]:
         yield made
 
 
+def define(app: cdk.App, variant: str) -> cdk.Stack:
+    """Trainers, their queue and a job, as the variant of that name has them."""
+    made = cdk.Stack(app, "Training", env=cdk.Environment(account="123456789012", region="us-east-1"))
+    vpc = ec2.Vpc.from_vpc_attributes(
+        made,
+        "Vpc",
+        vpc_id=VPC,
+        availability_zones=list(SUBNETS.values()),
+        private_subnet_ids=list(SUBNETS),
+        private_subnet_route_table_ids=["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"],
+    )
+    options = {"min_node_count": 0, "max_node_count": 4, **VARIANTS[variant]}
+    nodes = BatchComputeEnvironment(
+        made,
+        "Trainers",
+        vpc=vpc,
+        vpc_subnets=ec2.SubnetSelection(subnets=[vpc.private_subnets[0]]),
+        instance_type="p5.48xlarge",
+        **options,
+    )
+    queue = BatchJobQueue(made, "Queue", compute_environments=[nodes])
+    job = BatchMultiNodeJob(made, "Job", compute_environment=nodes, node_count=2, image="example:1")
+    for name, value in (
+        ("Environment", nodes.compute_environment_arn),
+        ("JobQueue", queue.job_queue_arn),
+        ("JobDefinition", job.job_definition_arn),
+    ):
+        cdk.CfnOutput(made, f"{name}Arn", value=value).override_logical_id(name)
+    return made
+
+
 @pytest.fixture(scope="module")
 def stack(app_factory: Any) -> Stack:
     """The template of a variant; each is synthesized once."""
 
     @cache
     def make(variant: str) -> Json:
-        made = cdk.Stack(app_factory(), "Training")
-        vpc = ec2.Vpc.from_vpc_attributes(
-            made,
-            "Vpc",
-            vpc_id=VPC,
-            availability_zones=list(SUBNETS.values()),
-            private_subnet_ids=list(SUBNETS),
-            private_subnet_route_table_ids=["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"],
-        )
-        options = {"min_node_count": 0, "max_node_count": 4, **VARIANTS[variant]}
-        nodes = BatchComputeEnvironment(
-            made,
-            "Trainers",
-            vpc=vpc,
-            vpc_subnets=ec2.SubnetSelection(subnets=[vpc.private_subnets[0]]),
-            instance_type="p5.48xlarge",
-            **options,
-        )
-        queue = BatchJobQueue(made, "Queue", compute_environments=[nodes])
-        job = BatchMultiNodeJob(made, "Job", compute_environment=nodes, node_count=2, image="example:1")
-        for name, value in (
-            ("Environment", nodes.compute_environment_arn),
-            ("JobQueue", queue.job_queue_arn),
-            ("JobDefinition", job.job_definition_arn),
-        ):
-            cdk.CfnOutput(made, f"{name}Arn", value=value).override_logical_id(name)
-        return dict(Template.from_stack(made).to_json())
+        return dict(Template.from_stack(define(app_factory(), variant)).to_json())
 
     return make
 
@@ -166,3 +173,22 @@ def test_an_environment_with_best_fit_takes_no_update_in_place(account: InProces
 def test_what_the_service_refuses(account: InProcessEmulator, stack: Stack, path: str, value: Any, words: str) -> None:
     with pytest.raises(DeployFailed, match=words):
         account.deploy(edited(stack("on demand"), path, value))
+
+
+def test_the_real_cdk_deploys_updates_in_place_and_destroys(app_factory: Any, tmp_path: Path) -> None:
+    """Slow, since it is the one test in which the CDK CLI itself does so."""
+    assemblies = []
+    for variant in ("on demand", "larger disk"):
+        app = app_factory()
+        define(app, variant)
+        assemblies.append(app.synth().directory)
+    with Emulator(seed=SEED) as account:
+        call, environments = CdkCli(account, tmp_path), []
+        call(assemblies[0], "bootstrap")
+        for assembly in assemblies:
+            call(assembly, "deploy", "--all", "--require-approval", "never")
+            environments.append(account.resources("AWS::Batch::ComputeEnvironment"))
+        assert [len(one) for one in environments] == [1, 1]
+        assert environments[0][0]["physical_id"] == environments[1][0]["physical_id"]
+        call(assemblies[1], "destroy", "--all", "--force")
+        assert [one for one in account.resources() if one["type"].startswith("AWS::Batch::")] == []
