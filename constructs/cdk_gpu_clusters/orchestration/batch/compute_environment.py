@@ -13,6 +13,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import named_resource
 from cdk_gpu_clusters._cdk import ClusterConstruct, id_of_group, path_of, report
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup, name_of
@@ -38,7 +39,7 @@ from cdk_gpu_clusters.fleet.compute_environment import (
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import BATCH
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
-from cdk_gpu_clusters.orchestration.batch.node_role import AGENT_RIGHTS, agent_statements
+from cdk_gpu_clusters.orchestration.batch.node_role import AGENT_RIGHTS, agent_places, agent_statements
 from cdk_gpu_clusters.orchestration.service_node_group import ServiceNodeGroup
 from cdk_gpu_clusters.rules.batch import BatchAllocationStrategy
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
@@ -352,9 +353,9 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
             self.role,
             log_group=self.log_group,
             evidence=evidence,
-            statements=[*agent_statements(), *asset.read_statements],
+            statements=[*agent_statements(self), *asset.read_statements],
         )
-        AGENT_RIGHTS.at(permissions, "Resource::*", "Action::ecs:Submit*")
+        AGENT_RIGHTS.at(permissions, "Resource::*", *(named_resource(self, arn) for arn in agent_places(self)))
         root_volume = options.get("root_volume") or RootVolume(size_gib=BATCH.root_volume_gib)
         if root_volume.encryption_key:
             allow_auto_scaling(root_volume.encryption_key)

@@ -25,8 +25,6 @@ from cdk_gpu_clusters.orchestration.batch.compute_environment import IBatchCompu
 SOFTWARE_PATHS = ("/usr/local/lib/gpu-cluster", "/usr/local/bin/gpunode", "/usr/local/bin/gpu-peers")
 #: Prefix of the streams of jobs in the log group of their nodes.
 LOG_PREFIX = "jobs"
-# The rule over templates that looks for devices of EFA by the type of the nodes alone.
-_EFA_DEVICE = "GPU-BAT-004"
 
 
 class BatchMultiNodeJob(ClusterConstruct):
@@ -149,11 +147,6 @@ class BatchMultiNodeJob(ClusterConstruct):
             },
             timeout=None if seconds is None else {"attemptDurationSeconds": seconds},
         )
-        if not self.plan.devices and compute_environment.instance_type.network.efa is not None:
-            reason = "the nodes of its compute environment have no EFA"
-            cdk.Validations.of(self.cfn_job_definition).acknowledge(
-                cdk.Acknowledgment(id=f"GpuClusterRules::{_EFA_DEVICE}", reason=reason)
-            )
 
     @property
     def job_definition_arn(self) -> str:
