@@ -167,7 +167,11 @@ def test_an_environment_with_best_fit_takes_no_update_in_place(account: InProces
         ("AWS::Batch::JobQueue JobStateTimeLimitActions.0.Reason", "ACTION_REQUIRED", "no action takes"),
         ("AWS::Batch::JobQueue JobStateTimeLimitActions.0.MaxTimeSeconds", 599, "599"),
         ("AWS::Batch::JobDefinition NodeProperties.MainNode", 2, "main node"),
-        ("AWS::Batch::JobDefinition NodeProperties.NodeRangeProperties.0.TargetNodes", "0:0", "no range"),
+        (
+            "AWS::Batch::JobDefinition NodeProperties.NodeRangeProperties.0.TargetNodes",
+            "0:0",
+            "the ranges name 1 nodes",
+        ),
     ],
 )
 def test_what_the_service_refuses(account: InProcessEmulator, stack: Stack, path: str, value: Any, words: str) -> None:

@@ -9,11 +9,10 @@ environment considerations for MNP" (five security groups), "Automatic remediati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.catalogue import instance_types
-from cdk_gpu_clusters.rules.batch import MOST_GROUPS, BlockedReason
-from cdk_gpu_clusters.rules.node_ranges import check_node_ranges
 
 from ..faults import Fault
 from ..schemas import instance_type_exists, resource_schema
@@ -24,7 +23,17 @@ from .networks import group_faults, subnet_faults
 _RESOURCES, _ORDER = "ComputeResources", "ComputeEnvironmentOrder"
 _BEST_FIT = "BEST_FIT"
 _MOST_ENVIRONMENTS = 3
-_REASONS = frozenset(one.value for one in BlockedReason)
+_MOST_GROUPS = 5
+_REASONS = frozenset(
+    {
+        "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+        "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
+        "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
+        "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
+    }
+)
+# `3`, `0:3`, `4:` and `:7` (API reference, NodeRangeProperty).
+_RANGE = re.compile(r"(\d+)|(\d*):(\d*)")
 # What a scaling update changes: no instance is replaced for it.
 _SCALING = frozenset({"MinvCpus", "MaxvCpus", "DesiredvCpus"})
 
@@ -40,8 +49,8 @@ def compute_environment_faults(properties: Json, world: World) -> Iterator[Fault
         if "." in name and not instance_type_exists(name):
             yield Fault("instance-type", f"there is no instance type {name!r}", f"{_RESOURCES}/InstanceTypes")
     groups = given.get("SecurityGroupIds", [])
-    if len(groups) > MOST_GROUPS:
-        message = f"at most {MOST_GROUPS} security groups, got {len(groups)}"
+    if len(groups) > _MOST_GROUPS:
+        message = f"at most {_MOST_GROUPS} security groups, got {len(groups)}"
         yield Fault("batch-groups", message, f"{_RESOURCES}/SecurityGroupIds")
     yield from subnet_faults(given["Subnets"], world, f"{_RESOURCES}/Subnets")
     yield from group_faults(groups, given["Subnets"], world, f"{_RESOURCES}/SecurityGroupIds")
@@ -85,7 +94,7 @@ def compute_environment_change_faults(physical_id: str, old: Json, new: Json, wo
 
 
 def replaced_environment(old: Json, new: Json) -> list[str]:
-    """Properties whose change replaces a compute environment, unless the template says that it stays.
+    """Properties whose change replaces a compute environment, unless the template keeps it.
 
     Source: registry schema, conditionalCreateOnlyProperties; template reference, ReplaceComputeEnvironment, true if
     left out.
@@ -138,8 +147,10 @@ def job_definition_faults(properties: Json, _world: World) -> Iterator[Fault]:
         yield Fault("batch-nodes", "a multinode job has NodeProperties", "NodeProperties")
         return
     count, ranges = nodes["NumNodes"], nodes["NodeRangeProperties"]
-    for finding in check_node_ranges(count, [one["TargetNodes"] for one in ranges]):
-        yield Fault("batch-ranges", finding.got, "NodeProperties/NodeRangeProperties")
+    named = {node for one in ranges for node in _nodes(str(one["TargetNodes"]), count)}
+    if named != set(range(count)):
+        message = f"the ranges name {len(named)} nodes, and the job has those from 0 to {count - 1}"
+        yield Fault("batch-ranges", message, "NodeProperties/NodeRangeProperties")
     if not 0 <= nodes["MainNode"] < count:
         message = f"the main node is one of {count} nodes, got {nodes['MainNode']}"
         yield Fault("batch-main-node", message, "NodeProperties/MainNode")
@@ -152,3 +163,13 @@ def job_definition_faults(properties: Json, _world: World) -> Iterator[Fault]:
     if len(types) > 1:
         message = f"all nodes have one instance type, got {', '.join(sorted(types))}"
         yield Fault("batch-types", message, "NodeProperties/NodeRangeProperties")
+
+
+def _nodes(text: str, count: int) -> range:
+    """The nodes of a range; an open end is the first or the last node."""
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return range(0)
+    if found[1]:
+        return range(int(found[1]), int(found[1]) + 1)
+    return range(int(found[2] or 0), int(found[3] or count - 1) + 1)
