@@ -15,11 +15,11 @@ from pathlib import Path
 
 OUTPUT = Path(__file__).parents[1] / "tests/support/security/iam_actions.json"
 SERVICES = (
-    "acm", "aps", "autoscaling", "billing", "budgets", "cloudformation", "cloudtrail", "cloudwatch", "cognito-idp",
-    "config", "dynamodb", "ec2", "ec2messages", "ecr", "ecr-public", "eks", "eks-auth", "elasticloadbalancing",
-    "events", "fsx", "guardduty", "iam", "kms", "lambda", "logs", "organizations", "pcs", "pricing",
-    "resource-groups", "route53", "s3", "s3express", "secretsmanager", "servicequotas", "shield", "sns", "sqs",
-    "ssm", "ssmmessages", "states", "sts", "tag", "waf-regional", "wafv2", "xray",
+    "acm", "aps", "autoscaling", "batch", "billing", "budgets", "cloudformation", "cloudtrail", "cloudwatch",
+    "cognito-idp", "config", "dynamodb", "ec2", "ec2messages", "ecr", "ecr-public", "ecs", "eks", "eks-auth",
+    "elasticloadbalancing", "events", "fsx", "guardduty", "iam", "kms", "lambda", "logs", "organizations", "pcs",
+    "pricing", "resource-groups", "route53", "s3", "s3express", "secretsmanager", "servicequotas", "shield", "sns",
+    "sqs", "ssm", "ssmmessages", "states", "sts", "tag", "waf-regional", "wafv2", "xray",
 )  # fmt: skip
 
 

@@ -83,6 +83,13 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet, ScrapedNodeGroup
     from cdk_gpu_clusters.observability.targets import Exporter, scrape_configuration
     from cdk_gpu_clusters.observability.workspace import IMetricsWorkspace, MetricsWorkspace
+    from cdk_gpu_clusters.orchestration.batch.compute_environment import (
+        BatchComputeEnvironment,
+        BatchComputeEnvironmentProps,
+        IBatchComputeEnvironment,
+    )
+    from cdk_gpu_clusters.orchestration.batch.multi_node_job import BatchMultiNodeJob
+    from cdk_gpu_clusters.orchestration.batch.queue import BatchJobQueue, IBatchJobQueue
     from cdk_gpu_clusters.orchestration.eks.add_ons import ContainerInsights
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_autoscaler import ClusterAutoscaler
@@ -101,6 +108,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.pcs.node_group import PcsNodeGroup, PcsNodeGroupProps
     from cdk_gpu_clusters.orchestration.pcs.node_role import PcsNodeRole
     from cdk_gpu_clusters.orchestration.pcs.queue import PcsQueue
+    from cdk_gpu_clusters.rules.batch import BatchAllocationStrategy, BlockedReason
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import NetworkFeature
     from cdk_gpu_clusters.rules.fleet import AlarmSettings
@@ -128,6 +136,12 @@ else:
         "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
         "ArgoRollouts": "observability.model_controllers",
+        "BatchAllocationStrategy": "rules.batch",
+        "BatchComputeEnvironment": "orchestration.batch.compute_environment",
+        "BatchComputeEnvironmentProps": "orchestration.batch.compute_environment",
+        "BatchJobQueue": "orchestration.batch.queue",
+        "BatchMultiNodeJob": "orchestration.batch.multi_node_job",
+        "BlockedReason": "rules.batch",
         "Capacity": "capacity.capacity",
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
@@ -169,17 +183,20 @@ else:
         "GpuFleet": "compute.fleet",
         "GpuFleetProps": "compute.fleet_props",
         "GpuLaunchTemplate": "compute.launch_template",
+        "GrafanaAuthentication": "observability.grafana_workspace",
+        "GrafanaWorkspace": "observability.grafana_workspace",
         "GresMode": "rules.gres",
         "HardwareProps": "compute.fleet_props",
         "HomeQuota": "rules.homes",
         "HomeService": "catalogue.homes",
         "HomeStore": "storage.home_store",
+        "IBatchComputeEnvironment": "orchestration.batch.compute_environment",
+        "IBatchJobQueue": "orchestration.batch.queue",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
         "IHomeStore": "storage.home_store_base",
+        "IKarpenter": "orchestration.eks.karpenter",
         "ILustreStore": "storage.lustre_store_base",
-        "GrafanaAuthentication": "observability.grafana_workspace",
-        "GrafanaWorkspace": "observability.grafana_workspace",
         "IMetricsWorkspace": "observability.workspace",
         "IPcsCluster": "orchestration.pcs.cluster_base",
         "InferenceFleet": "inference.inference_fleet",
@@ -187,7 +204,6 @@ else:
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
-        "IKarpenter": "orchestration.eks.karpenter",
         "Karpenter": "orchestration.eks.karpenter",
         "Keda": "observability.model_controllers",
         "KubernetesSoftware": "orchestration.eks.software",
@@ -241,10 +257,10 @@ else:
         "PosixUser": "node.users",
         "PrometheusRules": "observability.prometheus_rules",
         "QuotaType": "catalogue.homes",
+        "RayNodes": "node.ray",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
-        "RayNodes": "node.ray",
         "RootVolume": "compute.root_volume",
         "ScrapeTarget": "rules.scrape",
         "ScrapedFleet": "observability.scraper",
@@ -257,6 +273,7 @@ else:
         "UserList": "node.users",
         "WatchMode": "node.settings",
         "WorkspaceRoles": "observability.collector",
+        "alert_manager_configuration": "observability.alert_manager",
         "checkpoint_environment": "node.storage",
         "cluster_settings": "node.slurm_settings",
         "eks_scrape_configuration": "observability.eks_targets",
@@ -265,7 +282,6 @@ else:
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
         "plan_prometheus_dashboard": "observability.panels",
-        "alert_manager_configuration": "observability.alert_manager",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
         "scrape_configuration": "observability.targets",
@@ -289,6 +305,12 @@ __all__ = [
     "AlarmSettings",
     "AlarmTopic",
     "ArgoRollouts",
+    "BatchAllocationStrategy",
+    "BatchComputeEnvironment",
+    "BatchComputeEnvironmentProps",
+    "BatchJobQueue",
+    "BatchMultiNodeJob",
+    "BlockedReason",
     "Capacity",
     "CapacityReservation",
     "CapacityReservationGroup",
@@ -337,6 +359,8 @@ __all__ = [
     "HomeQuota",
     "HomeService",
     "HomeStore",
+    "IBatchComputeEnvironment",
+    "IBatchJobQueue",
     "IEksGpuCluster",
     "IGpuFleet",
     "IHomeStore",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from . import fleets, node_groups, nodes, pcs
 from .clock import format_time
 from .faults import Fault, Refused, refuse
+from .models.batch import replaced_environment
 from .models.home_file_systems import OPENZFS_REPLACING, is_openzfs
 from .models.load_balancing import settings_after
 from .models.lustre import REPLACING, configuration
@@ -32,6 +33,9 @@ MODELLED_TYPES = frozenset(
         Type.LOAD_BALANCER,
         Type.NODE_GROUP,
         *pcs.TYPES,
+        Type.COMPUTE_ENVIRONMENT,
+        Type.JOB_DEFINITION,
+        Type.JOB_QUEUE,
         Type.SCALING_POLICY,
         Type.TARGET_GROUP,
         "AWS::EC2::PlacementGroup",
@@ -55,7 +59,7 @@ _PREFIXES: Mapping[str, str] = {
     "AWS::EFS::FileSystem": "fs-",
     "AWS::EFS::MountTarget": "fsmt-",
 }
-_REF: Mapping[str, str] = {"AWS::EC2::EIP": "PublicIp"}
+_REF: Mapping[str, str] = {Type.JOB_DEFINITION: "JobDefinitionArn", "AWS::EC2::EIP": "PublicIp"}
 
 
 def create(
@@ -120,7 +124,8 @@ def _changed_inside(type_name: str, old: Json, new: Json) -> list[str]:
     if type_name != Type.FILE_SYSTEM:
         schema = resource_schema(type_name)
         paths = schema.create_only if schema else ()
-        return [path for path in paths if "." in path and _inside(old, path) != _inside(new, path)]
+        changed = [path for path in paths if "." in path and _inside(old, path) != _inside(new, path)]
+        return changed + (replaced_environment(old, new) if type_name == Type.COMPUTE_ENVIRONMENT else [])
     if is_openzfs(new):
         before, after = (one.get("OpenZFSConfiguration", {}) for one in (old, new))
         return sorted(name for name in OPENZFS_REPLACING if before.get(name) != after.get(name))
@@ -473,6 +478,12 @@ def _pcs_part(birth: Birth, kind: str) -> Json:
     return {"Id": identifier, "Arn": arn, "ErrorInfo": [], "Status": pcs.ACTIVE}
 
 
+def _job_definition(birth: Birth) -> Json:
+    """`Ref` is the ARN of the first revision (template reference); an update keeps it here."""
+    name = birth.given.get("JobDefinitionName") or f"{birth.logical_id[:80]}-{birth.short_id('name', _SUFFIX_LENGTH)}"
+    return {"JobDefinitionName": name, "JobDefinitionArn": birth.world.arn("batch", f"job-definition/{name}:1")}
+
+
 def _delivery(birth: Birth) -> Json:
     identifier = birth.short_id("delivery", 16)
     return {"DeliveryId": identifier, "Arn": birth.world.arn("logs", f"delivery:{identifier}")}
@@ -503,6 +514,7 @@ _SPECIAL: Mapping[str, Callable[[Birth], Json]] = {
     Type.DIRECTORY_BUCKET: _directory_bucket,
     Type.EFS: _efs,
     Type.FILE_SYSTEM: _file_system,
+    Type.JOB_DEFINITION: _job_definition,
     Type.LISTENER: _listener,
     Type.LISTENER_RULE: _listener_rule,
     Type.LOAD_BALANCER: _load_balancer,

@@ -80,6 +80,7 @@ class ResourceSchema:
         self.read_only = self._paths("readOnlyProperties")
         self.write_only = self._paths("writeOnlyProperties")
         self.create_only = self._paths("createOnlyProperties")
+        self.conditional_create_only = self._paths("conditionalCreateOnlyProperties")
         self.primary_identifier = self._paths("primaryIdentifier")
         self._validator: Any = None
 
@@ -94,7 +95,7 @@ class ResourceSchema:
     @property
     def conditional_create_only_names(self) -> frozenset[str]:
         """Top-level properties whose change replaces the resource under conditions."""
-        return frozenset(path.partition(".")[0] for path in self._paths("conditionalCreateOnlyProperties"))
+        return frozenset(path.partition(".")[0] for path in self.conditional_create_only)
 
     def coerce(self, properties: Json) -> Json:
         """Turn text with a number or a boolean into one, and the reverse, as CloudFormation does."""

@@ -15,6 +15,7 @@ from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
 from cluster_files.inference import EVERYTHING
 from cluster_files.store_edits import CLUSTER
+from everything.batch import define_batch
 from everything.eks import define_eks
 from everything.fleets import ENVIRONMENTS, define_training
 from everything.monitoring import define_monitoring
@@ -110,6 +111,7 @@ def stacks() -> dict[str, Define]:
         "node groups": define_node_groups,
         "eks": define_eks,
         "pcs": define_pcs,
+        "batch": define_batch,
     }
     places = ("agnostic", "commercial", "commercial without flags")
 

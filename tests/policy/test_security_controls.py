@@ -25,7 +25,7 @@ CONTROLS: dict[str, list[int]] = json.loads(
 #: Names of services in types of resources, where Security Hub has another name.
 RENAMED = {"ElasticLoadBalancingV2": "ELB", "Events": "EventBridge", "S3Express": "S3"}
 #: Services of which the standard has no control. That is true: they are not in the list.
-WITHOUT_CONTROLS = {"APS", "Budgets", "CloudWatch", "Grafana", "Logs", "PCS", "ResourceGroups", "Scheduler"}
+WITHOUT_CONTROLS = {"APS", "Batch", "Budgets", "CloudWatch", "Grafana", "Logs", "PCS", "ResourceGroups", "Scheduler"}
 #: Made by no construct of this library in these apps, and judged all the same.
 FURTHER = {"CloudFormation"}
 VERDICTS = {"met", "by default", "in part", "if set", "not met", "not made", "account"}

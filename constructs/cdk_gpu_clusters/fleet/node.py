@@ -15,6 +15,7 @@ from cdk_gpu_clusters.node.kubernetes_node import NodeConfig, node_config_text, 
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.settings import (
     COMMUNICATION_VARIABLES,
+    EFA_HUGE_PAGES,
     NodeSettings,
     NodeWatch,
     UserDataPart,
@@ -112,6 +113,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         gpu_facts=gpu_facts(record),
         efa_interface_count=plan.interfaces.efa_count,
         instance_family=record.family,
+        huge_pages=EFA_HUGE_PAGES if plan.efa and profile.reserves_huge_pages else None,
         **_environments(node.environment),
         mounts=mounts,
         lustre_efa=lustre_efa(mounts, record, plan.maximum),

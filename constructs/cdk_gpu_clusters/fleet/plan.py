@@ -197,9 +197,13 @@ class FleetPlan:
 
     @property
     def addresses_per_node(self) -> int:
-        """IPv4 addresses that a node takes from its subnet, with those for its first pods."""
+        """IPv4 addresses that a node takes from its subnet, with those for its first pods or containers."""
         interfaces = self.interfaces_or_none
-        return (1 if interfaces is None else interfaces.ip_addresses_per_node) + self.request.pod_addresses
+        return (
+            (1 if interfaces is None else interfaces.ip_addresses_per_node)
+            + self.request.pod_addresses
+            + self.request.profile.container_addresses
+        )
 
     @property
     def local_disks(self) -> int:
@@ -254,7 +258,7 @@ class FleetPlan:
     def drain_at(self) -> datetime | None:
         """When a node drains itself; None if its orchestrator scales it in before its capacity ends.
 
-        Nothing but the nodes themselves drains those of AWS PCS.
+        Nothing but the nodes themselves drains those of AWS PCS and AWS Batch.
         """
         if self.request.profile.has_hooks:
             return None
@@ -529,7 +533,8 @@ def _check_network(plan: FleetPlan) -> list[Finding]:
     request, interfaces = plan.request, plan.interfaces_or_none
     if interfaces is None:
         return []
-    demand = IpDemand(nodes=plan.maximum, addresses_per_node=interfaces.ip_addresses_per_node, name=request.name)
+    each = interfaces.ip_addresses_per_node + request.profile.container_addresses
+    demand = IpDemand(nodes=plan.maximum, addresses_per_node=each, name=request.name)
     return [
         *check_subnets(request.subnets, plan.instance_type, one_zone=request.terms.kind.is_reserved, efa=plan.efa),
         *check_public_subnet(interface_count=len(interfaces.interfaces), public=request.is_public),

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.images import ImagePurpose, OperatingSystem
 from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
-from cdk_gpu_clusters.node.user_data import ADDED_BY_PCS_BYTES
+from cdk_gpu_clusters.node.user_data import ADDED_BY_BATCH_BYTES, ADDED_BY_PCS_BYTES
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
@@ -36,12 +36,14 @@ class GroupKind(str, Enum):
         NODE_GROUP: A managed node group of Amazon EKS, which has an Auto Scaling group of its own.
         COMPUTE_NODE_GROUP: A compute node group of AWS PCS.
         SLURM_QUEUE: A queue of AWS ParallelCluster.
+        COMPUTE_ENVIRONMENT: A compute environment of AWS Batch.
     """
 
     AUTO_SCALING_GROUP = "auto-scaling-group"
     NODE_GROUP = "node-group"
     COMPUTE_NODE_GROUP = "compute-node-group"
     SLURM_QUEUE = "slurm-queue"
+    COMPUTE_ENVIRONMENT = "compute-environment"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,9 @@ class OrchestratorProfile:
         has_node_config: Whether nodeadm sets the node up, with its local disks.
         root_volume_gib: Size of the root volume if nothing else is requested.
         slurm_bin: Folder of Slurm's commands on the nodes, in which `{version}` is that of Slurm; None without Slurm.
+        container_addresses: IPv4 addresses that a node takes for the interfaces of its jobs' containers.
+        reserves_huge_pages: Whether the library reserves huge pages for EFA: on images without EFA's installer, which
+            reserves them elsewhere.
     """
 
     orchestrator: Orchestrator
@@ -88,9 +93,11 @@ class OrchestratorProfile:
     has_node_config: bool = False
     root_volume_gib: int = DEFAULT_SIZE_GIB
     slurm_bin: str | None = None
+    container_addresses: int = 0
+    reserves_huge_pages: bool = False
 
     def added_user_data_bytes(self, *, own_image: bool) -> int:
-        """What the orchestrator adds to the user data before EC2 gets them: EKS with its own image, AWS PCS always.
+        """What the orchestrator adds to the user data before EC2 gets them: EKS with its own image, others always.
 
         Args:
             own_image: Whether the launch template names an image.
@@ -105,7 +112,7 @@ class OrchestratorProfile:
     @property
     def drains_itself(self) -> bool:
         """Whether nothing but a node drains it: the service ends its jobs with it."""
-        return self.runs_slurm
+        return self.runs_slurm or self.joins_batch
 
     @property
     def joins_eks(self) -> bool:
@@ -121,6 +128,11 @@ class OrchestratorProfile:
     def runs_slurm(self) -> bool:
         """Whether work comes to the nodes as jobs of Slurm, of AWS PCS or of AWS ParallelCluster."""
         return self.group in (GroupKind.COMPUTE_NODE_GROUP, GroupKind.SLURM_QUEUE)
+
+    @property
+    def joins_batch(self) -> bool:
+        """Whether AWS Batch launches the nodes, and work comes to them as containers of its jobs."""
+        return self.group is GroupKind.COMPUTE_ENVIRONMENT
 
     @property
     def has_node_group(self) -> bool:
@@ -179,7 +191,22 @@ PARALLELCLUSTER = OrchestratorProfile(
     # aws/aws-parallelcluster-cookbook @ f75d84c, aws-parallelcluster-slurm: node['cluster']['slurm']['install_dir'].
     slurm_bin="/opt/slurm/bin",
 )
+BATCH = OrchestratorProfile(
+    orchestrator=Orchestrator.BATCH,
+    agent="batch",
+    image=ImageChoice.LIBRARY,
+    group=GroupKind.COMPUTE_ENVIRONMENT,
+    image_purpose=ImagePurpose.ECS,
+    user_data_part_bytes=ADDED_BY_BATCH_BYTES,
+    takes_spot=False,
+    takes_instance_type=False,
+    # AWS Batch user guide, "Compute environment considerations for MNP": each container has an interface of its own, in
+    # the subnet of its host.
+    container_addresses=1,
+    # aws/amazon-ecs-ami @ a2532d3: the recipe installs no EFA software; the driver is the kernel's own.
+    reserves_huge_pages=True,
+)
 
 PROFILES: Mapping[Orchestrator, OrchestratorProfile] = MappingProxyType(
-    {profile.orchestrator: profile for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS)}
+    {profile.orchestrator: profile for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS, BATCH)}
 )

@@ -24,6 +24,10 @@ from cdk_gpu_clusters.rules.harmful_variables import check_variable
 #: Starts of the names of variables that NCCL and libfabric read, and that go into `nccl_environment`.
 COMMUNICATION_VARIABLES = ("NCCL_", "FI_")
 
+#: Huge pages of 2 MiB that the EFA installer reserves (Amazon EKS user guide, "Run machine learning training on Amazon
+#: EKS with EFA").
+EFA_HUGE_PAGES = 5_128
+
 #: Content types that cloud-init handles, with what a body of that type must begin with.
 _BEGINNINGS: Mapping[str, str] = {
     "text/cloud-boothook": "#!",
@@ -268,9 +272,9 @@ class NodeSettings:
         replacements_per_hour: How many nodes of the group may end themselves in an hour after a failed first boot, so
             that the group launches others; 0: none does.
         evidence_uri: `s3://bucket/prefix` for the evidence of a failed node; None: it stays on the node.
-        orchestrator: What takes an unhealthy node out of service: `ec2` (its Auto Scaling group), `eks`, `slurm` or
-            `pcs`; None: the node only reports it. With `eks` and `pcs`, kubelet and slurmd start only on a node that
-            is ready.
+        orchestrator: What takes an unhealthy node out of service: `ec2` (its Auto Scaling group), `eks`, `slurm`,
+            `pcs` or `batch`; None: the node only reports it. With `eks`, `pcs` and `batch`, kubelet, slurmd and the ECS
+            agent start only on a node that is ready.
         slurm_bin: Folder of Slurm's programs; None if they are on the path.
         scales: Slurm: whether idle nodes are powered down, and jobs power them up under the same names.
         node_config: The NodeConfig of an EKS node, from `node_config_text`; empty for none.
@@ -284,9 +288,8 @@ class NodeSettings:
         nccl_environment: NCCL and libfabric variables on top of `default_nccl_environment`; None as a value removes a
             default.
         extra_environment: Additional variables for every login session.
-        huge_pages: Number of 2 MiB huge pages to reserve. None leaves it to the EFA installer, which reserves 5,128
-            (Amazon EKS user guide, "Run machine learning training on Amazon EKS with EFA"); a node that cannot
-            reserve the number given here fails its boot.
+        huge_pages: Number of 2 MiB huge pages to reserve. None leaves it to the EFA installer, which reserves
+            `EFA_HUGE_PAGES`; a node that cannot reserve the number given here fails its boot.
         mig: How the GPUs are split, before anything uses them; None: they are not split. The node is ready only when
             it has all its MIG devices.
         mounts: File systems of FSx for Lustre and NFS that the node mounts; it is ready only when a test file was

@@ -49,6 +49,7 @@ ORDERS: Mapping[str, str] = {
     "pcs": "files/gpu-node-boot-pcs.conf",
     # A custom action of AWS ParallelCluster runs inside cloud-final, too, and slurmd starts after it.
     "slurm": "files/gpu-node-boot-pcs.conf",
+    "batch": "files/gpu-node-boot-batch.conf",
 }
 _USUAL_ORDER = "files/gpu-node-boot-ec2.conf"
 #: Files that can wait for the network, besides the package `gpunode`. Every node has all of them, so that all fleets

@@ -30,6 +30,10 @@ USER_DATA_LIMIT_BYTES = 16_384
 #: somewhat more than what is known to work.
 ADDED_BY_PCS_BYTES = 4_096
 
+#: AWS Batch merges its own part with the user data, too (AWS Batch user guide, "Amazon EC2 user data in launch
+#: templates"). No source says how long it is: this library's choice, as for AWS PCS.
+ADDED_BY_BATCH_BYTES = 4_096
+
 #: The setting that `gpunode drain` reads.
 DRAIN_AT = "GPU_DRAIN_AT"
 
@@ -56,14 +60,17 @@ _UNITS = (_BOOT, _DRAIN, "gpu-node-watch", "gpu-node-ship.timer")
 #: A boothook runs at every boot; this marks the first. cloud-init keeps the folder for each instance.
 _DONE = "/var/lib/cloud/instance/gpu-cluster"
 _END = "gpu-cluster-end"
+#: Orchestrators that merge a part of their own with the user data.
+_MERGED = ("pcs", "batch")
 
 
 def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
     """Write the user data of a node.
 
     The document has an early part, which installs everything that other services need and writes the settings:
-    `text/cloud-config`, or `text/cloud-boothook` under AWS PCS. A short `text/x-shellscript` part fetches and starts
-    the rest. EKS nodes with a NodeConfig have an `application/node.eks.aws` part. The user's parts come last.
+    `text/cloud-config`, or `text/cloud-boothook` under AWS PCS and AWS Batch. A short `text/x-shellscript` part fetches
+    and starts the rest. EKS nodes with a NodeConfig have an `application/node.eks.aws` part. The user's parts come
+    last.
 
     Args:
         settings: What the node is and what it has to do; texts may be CDK tokens.
@@ -115,7 +122,7 @@ def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserData
     files = setting_files(settings, software)
     early = (
         UserDataPart(content_type="text/cloud-boothook", body=_boothook(settings, files))
-        if settings.orchestrator == "pcs"
+        if settings.orchestrator in _MERGED
         else UserDataPart(content_type="text/cloud-config", body=_cloud_config(settings, files))
     )
     start = UserDataPart(content_type="text/x-shellscript", body=start_script(settings))
@@ -158,8 +165,9 @@ def _cloud_config(settings: NodeSettings, files: Mapping[str, list[str]]) -> str
 
 
 def _boothook(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
-    """The early part under AWS PCS. AWS PCS has a part with `bootcmd`, and a boothook does not have to be merged.
+    """The early part under AWS PCS and AWS Batch: they add a part of their own, and a boothook needs no merging.
 
+    That of AWS PCS has a `bootcmd`, which would replace ours.
     It comes before AWS PCS registers the node, so that a reboot for MIG is safe (AWS PCS user guide, "Run early boot
     operations with a cloud-init boothook").
     """
@@ -170,7 +178,7 @@ def _boothook(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
     lines = [
         "#!/bin/sh",
         f"if [ ! -e {_DONE} ]; then",
-        # slurmd starts later, and pulls it in.
+        # slurmd or the ECS agent starts later, and pulls it in.
         f"{_unpack(settings)} && {_reload_with([_BOOT])}",
         f"mkdir -p {folders}",
     ]
@@ -259,6 +267,10 @@ def unit_lines(settings: NodeSettings) -> list[str]:
         # The user's scripts come next and find the mounts. gpu-node-boot reports a failure, with its reason.
         start = f"systemctl start {' '.join(early)}"
         lines.append(f"timeout {settings.boot_deadline_seconds} {start} || true")
+    if settings.orchestrator == "batch":
+        # Containers with an interface of their own reach the metadata service whatever its hop limit is, and with it
+        # the role of the node (Amazon ECS developer guide, "Amazon ECS container agent configuration").
+        lines.append("echo ECS_AWSVPC_BLOCK_IMDS=true >>/etc/ecs/ecs.config")
     # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
     return [*lines, f"systemctl start --no-block {' '.join(units)}"]
 
@@ -351,7 +363,7 @@ _TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
 _TOKEN_BYTES = 128
 
 # Only `NodeUserData` writes these, not a fleet.
-_FOREIGN = re.compile(r"\bGPU_ORCHESTRATOR='?(?:eks|pcs)\b")
+_FOREIGN = re.compile(r"\bGPU_ORCHESTRATOR='?(?:eks|pcs|batch)\b")
 
 
 def user_data_size_bytes(text: str) -> int:

@@ -52,6 +52,7 @@ class NetworkFeature(StrEnum):
     CLOUDFORMATION = "cloudformation"
     EKS = "eks"
     PCS = "pcs"
+    BATCH = "batch"
     KARPENTER = "karpenter"
     KUBECTL = "kubectl"
     S3_EXPRESS = "s3-express"
@@ -103,6 +104,15 @@ _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
         },
         NetworkFeature.S3_EXPRESS: {_S3_EXPRESS: "holds objects in directory buckets"},
         NetworkFeature.PCS: {"pcs": "registers the node with its compute node group"},
+        # Amazon ECS developer guide, "Amazon ECS interface VPC endpoints": agent, telemetry and the API.
+        NetworkFeature.BATCH: {
+            "ecr.api": "authorizes image pulls",
+            "ecr.dkr": "serves image manifests; the layers come through the S3 gateway",
+            "ecs": "registers the node with the cluster of its compute environment",
+            "ecs-agent": "sends the node the containers to run",
+            "ecs-telemetry": "takes the measurements of containers",
+            "logs": "receives the output of jobs",
+        },
     }
 )
 

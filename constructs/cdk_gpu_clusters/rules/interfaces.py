@@ -167,7 +167,8 @@ class InterfacePolicy(StrEnum):
     Attributes:
         MINIMUM_IP: Full EFA bandwidth for one IP address per node.
         MAXIMUM_ENA_BANDWIDTH: As MINIMUM_IP, plus plain interfaces that raise IP bandwidth, one address each.
-        EFA_PER_CARD: `efa` on each EFA card, one address each: the older form, documented for AWS PCS.
+        EFA_PER_CARD: `efa` on each EFA card, one address each: the older form, documented for AWS PCS and
+            in the samples of AWS for AWS Batch.
     """
 
     MINIMUM_IP = "minimum-ip"
@@ -182,6 +183,7 @@ class Orchestrator(StrEnum):
     EKS_MANAGED = "eks-managed"
     EKS_SELF_MANAGED = "eks-self-managed"
     PCS = "pcs"
+    BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -234,7 +236,7 @@ class InterfacePlan:
         may_set_instance_profile: Whether an instance profile may be in the launch template.
         may_have_public_ip: Whether EC2 can assign a public address at launch (with one interface only).
         basis: Where the layout comes from.
-        findings: Warnings about the layout; errors are raised instead.
+        findings: What the orchestrator does not take of the layout, or does not document.
     """
 
     instance_type: str
@@ -257,8 +259,13 @@ class InterfacePlan:
 
 
 def default_policy(orchestrator: Orchestrator) -> InterfacePolicy:
-    """The policy that is followed where none is given: MINIMUM_IP, and EFA_PER_CARD under AWS PCS."""
-    return InterfacePolicy.EFA_PER_CARD if orchestrator is Orchestrator.PCS else InterfacePolicy.MINIMUM_IP
+    """The policy that is followed where none is given: MINIMUM_IP, and EFA_PER_CARD under AWS PCS and AWS Batch.
+
+    On some types, such as p5.48xlarge, MINIMUM_IP takes both interfaces of network card 0, of which a container of a
+    multi-node job of AWS Batch needs one.
+    """
+    per_card = (Orchestrator.PCS, Orchestrator.BATCH)
+    return InterfacePolicy.EFA_PER_CARD if orchestrator in per_card else InterfacePolicy.MINIMUM_IP
 
 
 def plan_interfaces(
@@ -277,7 +284,7 @@ def plan_interfaces(
         efa: Whether to use EFA. Without it, or on a type without EFA, the node gets one plain interface.
 
     Returns:
-        A plan that `check_interfaces` accepts. Its `findings` hold warnings.
+        A plan that `check_interfaces` accepts, with the findings about the orchestrator.
 
     Raises:
         ConfigError: If the type is not known, or the policy has no sourced layout for it.
@@ -289,7 +296,8 @@ def plan_interfaces(
     """
     kind = look_up(instance_type) if isinstance(instance_type, str) else instance_type
     chosen = default_policy(orchestrator) if policy is None else policy
-    interfaces, basis = _lay_out(kind, chosen, efa=efa)
+    page = BATCH_SAMPLES if orchestrator is Orchestrator.BATCH else PCS_PAGE
+    interfaces, basis = _lay_out(kind, chosen, efa=efa, page=page)
     return InterfacePlan(
         instance_type=kind.name,
         policy=chosen,
@@ -302,11 +310,13 @@ def plan_interfaces(
         may_set_instance_profile=orchestrator in (Orchestrator.EC2, Orchestrator.EKS_SELF_MANAGED),
         may_have_public_ip=len(interfaces) == 1,
         basis=basis,
-        findings=tuple(check_pcs_interfaces(kind, interfaces)) if orchestrator is Orchestrator.PCS else (),
+        findings=tuple(_DEPARTURES[orchestrator](kind, interfaces)) if orchestrator in _DEPARTURES else (),
     )
 
 
-def _lay_out(kind: InstanceType, policy: InterfacePolicy, *, efa: bool) -> tuple[tuple[NetworkInterface, ...], str]:
+def _lay_out(
+    kind: InstanceType, policy: InterfacePolicy, *, efa: bool, page: str
+) -> tuple[tuple[NetworkInterface, ...], str]:
     """The interfaces in order, and where the layout comes from."""
     wants_ena = policy is InterfacePolicy.MAXIMUM_ENA_BANDWIDTH
     if not efa or kind.network.efa is None:
@@ -314,7 +324,7 @@ def _lay_out(kind: InstanceType, policy: InterfacePolicy, *, efa: bool) -> tuple
             raise ConfigError([_ena_without_efa(kind)])
         return (NetworkInterface(0, 0),), "no EFA: one plain interface"
     if policy is InterfacePolicy.EFA_PER_CARD:
-        return _efa_per_card(kind), f"one efa interface per EFA card ({PCS_PAGE})"
+        return _efa_per_card(kind), f"one efa interface per EFA card ({page})"
     basis = kind.network.efa.recommended_layout_basis
     interfaces = _minimum_ip(kind)
     if wants_ena:
@@ -644,3 +654,61 @@ def check_pcs_interfaces(kind: InstanceType, interfaces: Sequence[NetworkInterfa
         for rule, cause, got, allowed in departures
         if got
     ]
+
+
+#: Where AWS shows its form: `efa` on every card.
+BATCH_SAMPLES = "awslabs/awsome-distributed-ai @ 95b939c, 1.architectures/3.aws-batch"
+_BATCH_NETWORK = 'AWS Batch user guide, "Compute environment considerations for MNP": an interface for each container'
+
+BATCH_EFA_ONLY = define_rule(
+    "GPU-BAT-008", "efa-only under AWS Batch is not documented and not verified", source=BATCH_SAMPLES
+)
+CONTAINER_INTERFACE = define_rule(
+    "GPU-BAT-009",
+    "A node of multi-node jobs has room for the network interface of a container",
+    source=f"{_BATCH_NETWORK}; EC2 API reference, AttachNetworkInterface: network card 0 by default; "
+    f"{_TYPES}.NetworkCards.MaximumNetworkInterfaces",
+)
+
+
+def check_batch_interfaces(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
+    """Find what keeps multi-node jobs of AWS Batch from a node, or departs from the samples of AWS.
+
+    Args:
+        kind: Type of the nodes.
+        interfaces: Their interfaces.
+
+    Example:
+        >>> both = [NetworkInterface(0, 0), NetworkInterface(0, 1, "efa-only")]
+        >>> [finding.id for finding in check_batch_interfaces(look_up("p5.48xlarge"), both)]
+        ['GPU-BAT-009', 'GPU-BAT-008']
+    """
+    findings = []
+    first = kind.network.cards[0]
+    on_first = sum(interface.network_card_index == first.index for interface in interfaces)
+    if on_first >= first.max_interfaces or len(interfaces) >= kind.network.max_interfaces:
+        findings.append(
+            CONTAINER_INTERFACE.finding(
+                cause=f"{kind.name}: the container of a multi-node job gets no network interface, and never starts",
+                got=f"{on_first} of {first.max_interfaces} interfaces on card 0, "
+                f"{len(interfaces)} of {kind.network.max_interfaces} in all",
+                allowed="one free interface on card 0",
+                fix="use policy efa-per-card",
+            )
+        )
+    efa_only = sum(interface.interface_type == "efa-only" for interface in interfaces)
+    if efa_only:
+        findings.append(
+            BATCH_EFA_ONLY.finding(
+                cause=f"{kind.name}: samples use efa on every card; no page confirms that Batch carries efa-only over",
+                got=f"{efa_only} efa-only interfaces",
+                allowed="efa, interface",
+                fix="use policy efa-per-card, or try one node and count its EFA devices",
+                severity=Severity.WARNING,
+            )
+        )
+    return findings
+
+
+#: What a service takes less, or departs from its documented form.
+_DEPARTURES = {Orchestrator.PCS: check_pcs_interfaces, Orchestrator.BATCH: check_batch_interfaces}

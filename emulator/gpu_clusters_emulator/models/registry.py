@@ -13,6 +13,7 @@ from ..world import Json, World
 from . import (
     auto_scaling,
     automation,
+    batch,
     buckets,
     eks_clusters,
     eks_node_groups,
@@ -52,6 +53,9 @@ _CREATION: Mapping[str, Check] = {
     "AWS::AutoScaling::ScalingPolicy": auto_scaling.scaling_policy_faults,
     "AWS::AutoScaling::ScheduledAction": auto_scaling.scheduled_action_faults,
     "AWS::AutoScaling::WarmPool": auto_scaling.warm_pool_faults,
+    "AWS::Batch::ComputeEnvironment": batch.compute_environment_faults,
+    "AWS::Batch::JobDefinition": batch.job_definition_faults,
+    "AWS::Batch::JobQueue": batch.job_queue_faults,
     "AWS::EC2::CapacityReservation": reservations.reservation_faults,
     "AWS::EC2::LaunchTemplate": launch_templates.launch_template_faults,
     "AWS::EC2::SecurityGroup": networks.security_group_faults,
@@ -105,6 +109,7 @@ _CALLS: Mapping[str, tuple[str, str]] = {
     "AWS::FSx::FileSystem": ("fsx", "CreateFileSystem"),
 }
 _CHANGE: Mapping[str, ChangeCheck] = {
+    "AWS::Batch::ComputeEnvironment": batch.compute_environment_change_faults,
     "AWS::EKS::Cluster": eks_clusters.cluster_change_faults,
     "AWS::EKS::Nodegroup": eks_node_groups.node_group_change_faults,
     "AWS::FSx::FileSystem": _file_system_change_faults,
@@ -113,6 +118,7 @@ _CHANGE: Mapping[str, ChangeCheck] = {
     "AWS::PCS::ComputeNodeGroup": pcs_node_groups.compute_node_group_change_faults,
 }
 _DELETION: Mapping[str, tuple[DeletionCheck, ...]] = {
+    "AWS::Batch::ComputeEnvironment": (batch.compute_environment_deletion_faults,),
     "AWS::CertificateManager::Certificate": (load_balancing.certificate_deletion_faults,),
     "AWS::EC2::PlacementGroup": (reservations.placement_group_deletion_faults,),
     "AWS::EC2::SecurityGroup": (networks.security_group_deletion_faults, networks.group_deletion_faults),

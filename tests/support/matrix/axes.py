@@ -68,6 +68,7 @@ PROFILES = (
     # A construct makes the resource group by which AWS PCS takes a reservation; images are those of its templates.
     Profile("pcs node group", Orchestrator.PCS, makes=Makes.COMPUTE_NODE_GROUP, images=(NO_WISH,)),
     Profile("pcs", Orchestrator.PCS, makes=Makes.TEMPLATE, images=(NO_WISH, *OWN_IMAGES)),
+    Profile("batch", Orchestrator.BATCH, makes=Makes.TEMPLATE, images=(NO_WISH, *OWN_IMAGES)),
 )
 
 #: Name -> purchase. The names are what a user would say; `Purchase` is what the invariants read.

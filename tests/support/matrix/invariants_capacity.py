@@ -19,8 +19,8 @@ _MARKET = {"spot": "spot", "capacity-block": "capacity-block", "ultraserver-bloc
 def one_instance_type(nodes: Nodes) -> Iterator[str]:
     """The template names the type that was asked for, and nothing launches another one from it."""
     named = nodes.data.get("InstanceType")
-    # AWS PCS takes the type from the compute node group, except for a Capacity Block.
-    ignored = nodes.asked.orchestrator == "pcs" and not nodes.asked.purchase.is_block
+    # AWS PCS and AWS Batch take the type from their own resource, except for a Capacity Block.
+    ignored = nodes.asked.orchestrator in ("pcs", "batch") and not nodes.asked.purchase.is_block
     if named != nodes.asked.instance_type and not (ignored and named is None):
         yield f"{named}, not {nodes.asked.instance_type}"
     if "InstanceRequirements" in nodes.data:
@@ -32,7 +32,7 @@ def market_type(nodes: Nodes) -> Iterator[str]:
     """The market type is that of the purchase; managed node groups ask for spot themselves."""
     asked = nodes.asked.purchase
     wanted = _MARKET.get(asked.kind)
-    if wanted == "spot" and nodes.asked.orchestrator in ("eks-managed", "pcs"):
+    if wanted == "spot" and nodes.asked.orchestrator in ("eks-managed", "pcs", "batch"):
         wanted = None
     options: Mapping[str, Json] = nodes.data.get("InstanceMarketOptions", {})
     if options.get("MarketType") != wanted:

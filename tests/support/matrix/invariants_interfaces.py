@@ -62,6 +62,12 @@ FORBIDDEN: Mapping[str, Mapping[tuple[str, ...], str]] = {
             "SpotOptions",
         ): "AWS PCS guide: spot is asked for on the compute node group",
     },
+    "batch": {
+        ("NetworkInterfaces", "SubnetId"): "AWS Batch user guide, launch templates: ignored",
+        ("IamInstanceProfile",): "AWS Batch user guide, launch templates: ignored",
+        ("DisableApiTermination",): "AWS Batch user guide, launch templates: ignored",
+        ("InstanceMarketOptions", "SpotOptions"): "AWS Batch user guide, launch templates: Batch controls Spot",
+    },
 }
 
 

@@ -58,7 +58,7 @@ def _system(nodes: Nodes) -> str | None:
 def image_for_hardware(nodes: Nodes) -> Iterator[str]:
     """The image has the type's architecture, its drivers and the operating system that was asked for."""
     asked, hardware = nodes.asked, nodes.hardware
-    if asked.image_id is not None or asked.orchestrator not in ("ec2", "pcs"):
+    if asked.image_id is not None or asked.orchestrator not in ("ec2", "pcs", "batch"):
         if nodes.data.get("ImageId") != asked.image_id:
             yield f"image {nodes.data.get('ImageId')}, not {asked.image_id}"
         return
@@ -74,16 +74,22 @@ def image_for_hardware(nodes: Nodes) -> Iterator[str]:
         yield f"{name} for {hardware.architecture}"
     if hardware.accelerator not in _served(name):
         yield f"{name} for {hardware.accelerator or 'no accelerator'}"
-    if ("/service/pcs/" in name) is not (asked.orchestrator == "pcs"):
+    if any((f"/service/{purpose}/" in name) is not (asked.orchestrator == who) for who, purpose in _PURPOSES.items()):
         yield f"{name} for {asked.orchestrator}"
     if asked.system is not None and not any(word in name for word in _SPELLINGS[asked.system]):
         yield f"{name} for {asked.system}"
+
+
+#: Orchestrators that take images of one service alone, which has the program that joins them.
+_PURPOSES = {"pcs": "pcs", "batch": "ecs"}
 
 
 def _served(name: str) -> tuple[str | None, ...]:
     """The accelerators whose nodes boot an image, by the name of its parameter."""
     if "/service/pcs/ami/dlami-" in name:
         return (None, "gpu")  # AWS PCS user guide, "Using PCS-ready DLAMI with AWS PCS": one image for every node
+    if "/service/ecs/" in name:
+        return ("gpu" if "/gpu/" in name else "neuron" if "/neuron/" in name else None,)
     return ("gpu" if "/deeplearning/" in name else "neuron" if "/neuron/" in name else None,)
 
 

@@ -37,7 +37,21 @@ def reasons_to_refuse(asked: Asked) -> list[str]:
         reasons.append("EKS takes no price limit for spot nodes")
     if asked.is_compute_node_group and asked.purchase.max_price is not None:
         reasons.append("AWS PCS takes no price limit for spot nodes")
-    return reasons
+    return [*reasons, *_reasons_of_batch(asked)]
+
+
+def _reasons_of_batch(asked: Asked) -> list[str]:
+    """Why no container of a multi-node job would start on such a node."""
+    if asked.orchestrator != "batch" or _on_first_card(asked) < asked.hardware.cards[0].holds:
+        return []
+    return ["no place on card 0 for the interface of a container of AWS Batch"]
+
+
+def _on_first_card(asked: Asked) -> int:
+    """Interfaces on card 0: beside the primary one, `efa-only` where the card takes it and the layout has it."""
+    card = asked.hardware.cards[0]
+    has_both = asked.wants_efa and asked.layout != "efa-per-card" and "efa-only" in card.takes
+    return 2 if has_both and card.holds > 1 else 1
 
 
 def images_that_list(hardware: Hardware, system: str | None) -> Sequence[str]:

@@ -119,7 +119,7 @@ class Asked:
     @property
     def layout(self) -> str:
         """The interface policy, with the default filled in: AWS PCS documents one `efa` for each card."""
-        return self.policy or ("efa-per-card" if self.orchestrator == "pcs" else "minimum-ip")
+        return self.policy or ("efa-per-card" if self.orchestrator in ("pcs", "batch") else "minimum-ip")
 
     def buying(self, purchase: Purchase) -> Asked:
         """The same, bought in another way."""

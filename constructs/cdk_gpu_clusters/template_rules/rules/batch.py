@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters.rules.batch import MORE_THAN_BLOCK, UPDATED_IN_PLACE, check_replacement, check_strategy
+from cdk_gpu_clusters.rules.interfaces import CONTAINER_INTERFACE, check_batch_interfaces
 from cdk_gpu_clusters.rules.node_ranges import NODE_RANGES, check_node_ranges
 from cdk_gpu_clusters.template_rules.case import Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, launch_of_node_group, records_of
-from cdk_gpu_clusters.template_rules.lookups.launches import record_of, specification_of, values_at
+from cdk_gpu_clusters.template_rules.lookups.launches import layout_of, record_of, specification_of, values_at
 from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     NotApplicable,
@@ -202,3 +204,66 @@ def one_type_per_job(resource: Resource) -> Iterator[Fault]:
     for value in named[1:]:
         if not value.is_same_as(named[0]):
             yield Fault(at=value, got=f"{named[0].text()} and {value.text()}", allowed="one type for all ranges")
+
+
+# What Batch uses if none is named (botocore 1.44.5, batch service model, ComputeResource).
+_STRATEGY = "BEST_FIT"
+
+
+def _strategy_of(environment: Resource) -> str:
+    return environment.get("ComputeResources", "AllocationStrategy").text() or _STRATEGY
+
+
+@template_rule(
+    CONTAINER_INTERFACE,
+    cause="the container of a multi-node job gets no network interface, and never starts",
+    fix="leave a place on network card 0 free: one efa interface there instead of interface and efa-only",
+    url="https://docs.aws.amazon.com/batch/latest/userguide/mnp-ce.html",
+    on=(COMPUTE_ENVIRONMENT,),
+    looks_at=(
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces",
+        "ComputeResources/InstanceTypes",
+    ),
+)
+def container_interface(resource: Resource) -> Iterator[Fault]:
+    launch = launch_of_node_group(resource)
+    if not launch.has_efa():
+        raise NotApplicable
+    interfaces, at = applicable(layout_of(launch)), launch.data.get("NetworkInterfaces")
+    for _, record in records_of(resource):
+        yield from faults_of(CONTAINER_INTERFACE, check_batch_interfaces(record, interfaces), at)
+
+
+@template_rule(
+    UPDATED_IN_PLACE,
+    cause="Batch does not replace the instances of an environment with BEST_FIT, and the deployment fails",
+    fix="set ReplaceComputeEnvironment to true, or AllocationStrategy to BEST_FIT_PROGRESSIVE",
+    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-batch-computeenvironment.html",
+    on=(COMPUTE_ENVIRONMENT,),
+    looks_at=("ReplaceComputeEnvironment", "ComputeResources/AllocationStrategy"),
+)
+def updated_in_place(resource: Resource) -> Iterator[Fault]:
+    replaces = resource.get("ReplaceComputeEnvironment")
+    if replaces.flag() is not False or resource.get("ComputeResources", "Type").text() != "EC2":
+        raise NotApplicable
+    yield from faults_of(UPDATED_IN_PLACE, check_replacement(_strategy_of(resource), replaces=False), replaces)
+
+
+@template_rule(
+    MORE_THAN_BLOCK,
+    severity=Severity.WARNING,
+    cause="Batch may ask for one instance more than the block has",
+    fix="use BEST_FIT on a Capacity Block",
+    url="https://docs.aws.amazon.com/batch/latest/APIReference/API_ComputeResource.html",
+    on=(COMPUTE_ENVIRONMENT,),
+    looks_at=(
+        "ComputeResources/AllocationStrategy",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType",
+    ),
+)
+def strategy_of_block(resource: Resource) -> Iterator[Fault]:
+    market = launch_of_node_group(resource).data.get("InstanceMarketOptions", "MarketType").text()
+    if market != "capacity-block":
+        raise NotApplicable
+    at = resource.get("ComputeResources", "AllocationStrategy")
+    yield from faults_of(MORE_THAN_BLOCK, check_strategy(_strategy_of(resource), is_block=True), at)

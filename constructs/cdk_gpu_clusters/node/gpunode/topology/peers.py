@@ -1,4 +1,7 @@
-"""The nodes in service of this node's Auto Scaling group, in an order on which all of them agree."""
+"""The nodes in service of this node's Auto Scaling group, in an order on which all of them agree.
+
+In a container of a multi-node job of AWS Batch, the nodes are those of the job.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from typing import Any
 from .. import paths
 from ..lifecycle import membership
 from ..node import Aws, AwsError, Node, this_node
+from .batch_job import BatchJob, NotMetError, batch_job, meet
 from .slurm import topology_conf
 
 _HOSTS = "/etc/gpu-cluster/hosts"
@@ -32,6 +36,9 @@ the order is that of the private addresses, with a warning.
   torchrun --rdzv-endpoint "$(gpu-peers --rdzv-endpoint)" ...
   gpu-peers --format imex --output /etc/nvidia-imex/nodes_config.cfg && systemctl restart nvidia-imex
   gpu-peers --format slurm > topology.conf   for your own slurmctld, with TopologyPlugin=topology/tree
+
+In a container of a multi-node job of AWS Batch: the nodes of the job, by their index there, the main node first. It
+waits for all of them, at most for the seconds of --timeout.
 
 Exit status: 64 a wrong command line, 69 this node has no peers or no rank, 75 not yet: too few nodes, or no answer.
 """
@@ -64,6 +71,12 @@ def peers(given: argparse.Namespace) -> int:
     form = "rdzv" if given.rdzv_endpoint else given.format or ("mpirun" if given.write else "plain")
     if given.own_first and form in SAME_ON_ALL:
         return _fail(f"--own-first breaks {form}: all nodes must see the same order", os.EX_USAGE)
+    try:
+        job = batch_job()
+        if job is not None:
+            return _of_batch(job, form, given)
+    except NotMetError as reason:
+        return _fail(str(reason), os.EX_TEMPFAIL)
     node = this_node()
     try:
         found = wait_for_peers(node, given.wait, timeout_seconds=given.timeout, by_network=given.order == "network")
@@ -80,6 +93,28 @@ def peers(given: argparse.Namespace) -> int:
         return _fail(str(reason), os.EX_UNAVAILABLE)
     except NotYetError as reason:
         return _fail(str(reason), os.EX_TEMPFAIL)
+    return _hand_out(text, given)
+
+
+def _of_batch(job: BatchJob, form: str, given: argparse.Namespace) -> int:
+    """Print or write the nodes of a job of AWS Batch, whose containers have no settings of a node."""
+    if form == "slurm":
+        return _fail("a job of AWS Batch has no topology for Slurm", os.EX_USAGE)
+    addresses = meet(job, timeout_seconds=given.timeout)
+    nodes = [Peer(address, _name_in_job(rank)) for rank, address in enumerate(addresses)]
+    own = _name_in_job(job.rank)
+    if given.own_first:
+        nodes.sort(key=lambda peer: peer.instance_id != own)
+    slots = given.slots or _number(os.environ.get("GPU_SLOTS", "1"))
+    return _hand_out(as_text(nodes, form, own_id=own, slots=slots, port=given.port), given)
+
+
+def _name_in_job(rank: int) -> str:
+    """The name of a node in place of its instance, which a container does not know."""
+    return f"node-{rank}"
+
+
+def _hand_out(text: str, given: argparse.Namespace) -> int:
     if given.write or given.output:
         file = paths.below(_HOSTS) if given.write else Path(given.output)
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,1 @@
+"""AWS Batch: compute environments, job queues and multi-node jobs."""
