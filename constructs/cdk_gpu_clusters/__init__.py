@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         InstanceMatchCriteria,
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+    from cdk_gpu_clusters.capacity.training_plan import TrainingPlan
     from cdk_gpu_clusters.catalogue.homes import (
         EfsThroughputMode,
         HomeService,
@@ -94,6 +95,21 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.nodes import EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
+    from cdk_gpu_clusters.orchestration.hyperpod.cluster import AccountingDatabase, HyperPodCluster
+    from cdk_gpu_clusters.orchestration.hyperpod.cluster_base import IHyperPodCluster
+    from cdk_gpu_clusters.orchestration.hyperpod.governance import (
+        HyperPodSchedulerConfig,
+        HyperPodTeamQuota,
+        ResourceSharing,
+    )
+    from cdk_gpu_clusters.orchestration.hyperpod.instance_group import (
+        DeepHealthCheck,
+        HyperPodInstanceGroup,
+        HyperPodInstanceGroupProps,
+        HyperPodTaint,
+        SlurmNodeType,
+    )
+    from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole
     from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster, PcsLog
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
     from cdk_gpu_clusters.orchestration.pcs.login import PcsLoginNodes
@@ -105,6 +121,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.fleet import AlarmSettings
     from cdk_gpu_clusters.rules.gres import GresMode
     from cdk_gpu_clusters.rules.homes import EfsHomes, HomeQuota, OpenZfsHomes
+    from cdk_gpu_clusters.rules.hyperpod import QuotaResource
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
     from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
@@ -123,7 +140,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
 else:
     _EXPORTS = {
-        "EKS_POD_TARGETS": "observability.eks_targets",
+        "AccountingDatabase": "orchestration.hyperpod.cluster",
         "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
         "ArgoRollouts": "observability.model_controllers",
@@ -144,6 +161,8 @@ else:
         "DashboardFileSystem": "observability.panels",
         "DashboardFleet": "observability.panels",
         "DataRepositoryEvent": "rules.data_repository",
+        "DeepHealthCheck": "orchestration.hyperpod.instance_group",
+        "EKS_POD_TARGETS": "observability.eks_targets",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
         "EfsHomes": "rules.homes",
@@ -168,17 +187,26 @@ else:
         "GpuFleet": "compute.fleet",
         "GpuFleetProps": "compute.fleet_props",
         "GpuLaunchTemplate": "compute.launch_template",
+        "GrafanaAuthentication": "observability.grafana_workspace",
+        "GrafanaWorkspace": "observability.grafana_workspace",
         "GresMode": "rules.gres",
         "HardwareProps": "compute.fleet_props",
         "HomeQuota": "rules.homes",
         "HomeService": "catalogue.homes",
         "HomeStore": "storage.home_store",
+        "HyperPodCluster": "orchestration.hyperpod.cluster",
+        "HyperPodInstanceGroup": "orchestration.hyperpod.instance_group",
+        "HyperPodInstanceGroupProps": "orchestration.hyperpod.instance_group",
+        "HyperPodRole": "orchestration.hyperpod.role",
+        "HyperPodSchedulerConfig": "orchestration.hyperpod.governance",
+        "HyperPodTaint": "orchestration.hyperpod.instance_group",
+        "HyperPodTeamQuota": "orchestration.hyperpod.governance",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
         "IHomeStore": "storage.home_store_base",
+        "IHyperPodCluster": "orchestration.hyperpod.cluster_base",
+        "IKarpenter": "orchestration.eks.karpenter",
         "ILustreStore": "storage.lustre_store_base",
-        "GrafanaAuthentication": "observability.grafana_workspace",
-        "GrafanaWorkspace": "observability.grafana_workspace",
         "IMetricsWorkspace": "observability.workspace",
         "IPcsCluster": "orchestration.pcs.cluster_base",
         "InferenceFleet": "inference.inference_fleet",
@@ -186,7 +214,6 @@ else:
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
-        "IKarpenter": "orchestration.eks.karpenter",
         "Karpenter": "orchestration.eks.karpenter",
         "Keda": "observability.model_controllers",
         "KubernetesSoftware": "orchestration.eks.software",
@@ -237,23 +264,28 @@ else:
         "PodTarget": "rules.scrape",
         "PosixUser": "node.users",
         "PrometheusRules": "observability.prometheus_rules",
+        "QuotaResource": "rules.hyperpod",
         "QuotaType": "catalogue.homes",
+        "RayNodes": "node.ray",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
-        "RayNodes": "node.ray",
+        "ResourceSharing": "orchestration.hyperpod.governance",
         "RootVolume": "compute.root_volume",
         "ScrapeTarget": "rules.scrape",
         "ScrapedFleet": "observability.scraper",
         "ScrapedNodeGroup": "observability.scraper",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
+        "SlurmNodeType": "orchestration.hyperpod.instance_group",
+        "TrainingPlan": "capacity.training_plan",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserDataPart": "node.settings",
         "UserDirectory": "node.users",
         "UserList": "node.users",
         "WatchMode": "node.settings",
         "WorkspaceRoles": "observability.collector",
+        "alert_manager_configuration": "observability.alert_manager",
         "checkpoint_environment": "node.storage",
         "cluster_settings": "node.slurm_settings",
         "eks_scrape_configuration": "observability.eks_targets",
@@ -262,7 +294,6 @@ else:
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",
         "plan_prometheus_dashboard": "observability.panels",
-        "alert_manager_configuration": "observability.alert_manager",
         "prometheus_rules": "observability.prometheus_rules",
         "read_users": "node.users",
         "scrape_configuration": "observability.targets",
@@ -282,7 +313,7 @@ else:
 
 
 __all__ = [
-    "EKS_POD_TARGETS",
+    "AccountingDatabase",
     "AlarmSettings",
     "AlarmTopic",
     "ArgoRollouts",
@@ -303,6 +334,8 @@ __all__ = [
     "DashboardFileSystem",
     "DashboardFleet",
     "DataRepositoryEvent",
+    "DeepHealthCheck",
+    "EKS_POD_TARGETS",
     "EfaSecurityGroup",
     "EfaSelfRules",
     "EfsHomes",
@@ -334,9 +367,17 @@ __all__ = [
     "HomeQuota",
     "HomeService",
     "HomeStore",
+    "HyperPodCluster",
+    "HyperPodInstanceGroup",
+    "HyperPodInstanceGroupProps",
+    "HyperPodRole",
+    "HyperPodSchedulerConfig",
+    "HyperPodTaint",
+    "HyperPodTeamQuota",
     "IEksGpuCluster",
     "IGpuFleet",
     "IHomeStore",
+    "IHyperPodCluster",
     "IKarpenter",
     "ILustreStore",
     "IMetricsWorkspace",
@@ -396,17 +437,21 @@ __all__ = [
     "PodTarget",
     "PosixUser",
     "PrometheusRules",
+    "QuotaResource",
     "QuotaType",
     "RayNodes",
     "ReadCacheMode",
     "RepairAction",
     "RepairOverride",
+    "ResourceSharing",
     "RootVolume",
     "ScrapeTarget",
     "ScrapedFleet",
     "ScrapedNodeGroup",
     "ServerSecret",
     "ServerSlots",
+    "SlurmNodeType",
+    "TrainingPlan",
     "UpdatePolicy",
     "UserDataPart",
     "UserDirectory",

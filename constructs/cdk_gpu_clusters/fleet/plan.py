@@ -371,6 +371,8 @@ def _decide(
 def _choose_placement(
     request: FleetRequest, record: InstanceType | None, decision: CapacityDecision, *, efa: bool
 ) -> PlacementChoice:
+    if request.profile.joins_hyperpod:
+        return PlacementChoice(origin=GroupOrigin.NONE, strategy=None, reason="SageMaker HyperPod places the nodes")
     placement = _requested_placement(request)
     is_given = request.group_strategy is not None
     if placement is None and not is_given and record is not None and _spreads(request, record):
@@ -506,7 +508,7 @@ def _check_efa_unused(plan: FleetPlan) -> list[Finding]:
 def _check_efa_together(plan: FleetPlan) -> list[Finding]:
     return check_efa_together(
         efa=plan.efa,
-        is_placed=plan.placement.origin is not GroupOrigin.NONE,
+        is_placed=plan.placement.origin is not GroupOrigin.NONE or plan.request.profile.joins_hyperpod,
         is_reserved=plan.terms.kind.is_reserved,
         node_count=plan.maximum,
     )

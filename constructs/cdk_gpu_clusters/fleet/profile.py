@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 
@@ -35,11 +35,13 @@ class GroupKind(str, Enum):
         AUTO_SCALING_GROUP: An Auto Scaling group of this library.
         NODE_GROUP: A managed node group of Amazon EKS, which has an Auto Scaling group of its own.
         COMPUTE_NODE_GROUP: A compute node group of AWS PCS.
+        INSTANCE_GROUP: An instance group of SageMaker HyperPod.
     """
 
     AUTO_SCALING_GROUP = "auto-scaling-group"
     NODE_GROUP = "node-group"
     COMPUTE_NODE_GROUP = "compute-node-group"
+    INSTANCE_GROUP = "instance-group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,11 @@ class OrchestratorProfile:
         return self.group is GroupKind.COMPUTE_NODE_GROUP
 
     @property
+    def joins_hyperpod(self) -> bool:
+        """Whether SageMaker HyperPod launches, places and replaces the nodes: it takes no launch template."""
+        return self.group is GroupKind.INSTANCE_GROUP
+
+    @property
     def has_node_group(self) -> bool:
         """Whether the nodes are a managed node group of Amazon EKS."""
         return self.group is GroupKind.NODE_GROUP
@@ -158,6 +165,19 @@ PCS = OrchestratorProfile(
     root_volume_gib=300,
 )
 
+HYPERPOD_EKS = OrchestratorProfile(
+    orchestrator=Orchestrator.HYPERPOD_EKS,
+    agent="hyperpod-eks",
+    image=ImageChoice.ORCHESTRATOR,
+    group=GroupKind.INSTANCE_GROUP,
+    takes_spot=False,
+    takes_instance_type=False,
+)
+HYPERPOD_SLURM = replace(HYPERPOD_EKS, orchestrator=Orchestrator.HYPERPOD_SLURM, agent="hyperpod-slurm")
+
 PROFILES: Mapping[Orchestrator, OrchestratorProfile] = MappingProxyType(
-    {profile.orchestrator: profile for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS)}
+    {
+        profile.orchestrator: profile
+        for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS, HYPERPOD_EKS, HYPERPOD_SLURM)
+    }
 )

@@ -44,7 +44,12 @@ EARLY_GATE_FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-node-boot.service": (f"{_UNITS}/gpu-node-boot.service", 0o644),
 }
 #: Drop-ins of that unit by orchestrator: what it waits for, and what waits for it.
-ORDERS: Mapping[str, str] = {"eks": "files/gpu-node-boot-eks.conf", "pcs": "files/gpu-node-boot-pcs.conf"}
+ORDERS: Mapping[str, str] = {
+    "eks": "files/gpu-node-boot-eks.conf",
+    "pcs": "files/gpu-node-boot-pcs.conf",
+    "hyperpod-eks": "files/gpu-node-boot-hyperpod.conf",
+    "hyperpod-slurm": "files/gpu-node-boot-hyperpod.conf",
+}
 _USUAL_ORDER = "files/gpu-node-boot-ec2.conf"
 #: Files that can wait for the network, besides the package `gpunode`. Every node has all of them, so that all fleets
 #: share one archive. The user data start only the requested parts.

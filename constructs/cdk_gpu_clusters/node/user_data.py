@@ -112,7 +112,7 @@ def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserData
         settings: What the node is and what it has to do.
         software: Object that holds the files that are not early.
     """
-    files = _setting_files(settings, software)
+    files = setting_files(settings, software)
     early = (
         UserDataPart(content_type="text/cloud-boothook", body=_boothook(settings, files))
         if settings.orchestrator == "pcs"
@@ -192,14 +192,20 @@ def _reload_with(units: Sequence[str]) -> str:
     return f"systemctl enable {' '.join(units)}" if units else "systemctl daemon-reload"
 
 
-def _setting_files(settings: NodeSettings, software: SoftwareObject) -> dict[str, list[str]]:
+def setting_files(settings: NodeSettings, software: SoftwareObject | None = None) -> dict[str, list[str]]:
+    """The lines of the files that hold the settings, by path.
+
+    Args:
+        settings: What the node is and what it has to do.
+        software: Object that holds the files that are not early; None if the node gets them in another way.
+    """
     nccl = nccl_environment(settings)
     session = {name: value for name, value in nccl.items() if not name.startswith("NCCL_")}
     if settings.scratch is not None:
         session["SCRATCH_DIR"] = settings.scratch.mount_point
     session.update(sorted(settings.checkpoint_environment.items()))
     session.update(sorted(settings.extra_environment.items()))
-    environment = {**node_environment(settings), **software.environment()}
+    environment = {**node_environment(settings), **({} if software is None else software.environment())}
     files = {"/etc/gpu-cluster/node.env": list(_assignments(environment))}
     if nccl:
         # NCCL reads this file in every process, however it was started. No "=" in the comment: NCCL splits at it.
@@ -226,6 +232,21 @@ def start_script(settings: NodeSettings) -> str:
     Args:
         settings: What the node is and what it has to do.
     """
+    lines = [
+        "#!/bin/sh",
+        # Everything below needs it. It reports its own failure, and must not try again.
+        f"if systemctl is-failed --quiet {_SOFTWARE} || ! systemctl start {_SOFTWARE}; then exit 1; fi",
+        *start_lines(settings),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def start_lines(settings: NodeSettings) -> list[str]:
+    """The lines of a script that start the units of the node, whose software is there.
+
+    Args:
+        settings: What the node is and what it has to do.
+    """
     early = ["gpu-metadata"] if settings.metadata_users else []
     early += ["gpu-scratch"] if settings.scratch is not None else []
     early += ["gpu-nfs"] if _count(settings, NfsMount) else []
@@ -233,18 +254,13 @@ def start_script(settings: NodeSettings) -> str:
     units = [unit for unit in _UNITS if unit != _DRAIN or settings.watch_drain]
     units += [_JOBS] if settings.runs_jobs else []
     units += [_EXPORTERS] if settings.exporters is not None else []
-    lines = [
-        "#!/bin/sh",
-        # Everything below needs it. It reports its own failure, and must not try again.
-        f"if systemctl is-failed --quiet {_SOFTWARE} || ! systemctl start {_SOFTWARE}; then exit 1; fi",
-        f"{_reload_with([*early, *units])} || exit 1",
-    ]
+    lines = [f"{_reload_with([*early, *units])} || exit 1"]
     if early:
         # The user's scripts come next and find the mounts. gpu-node-boot reports a failure, with its reason.
         start = f"systemctl start {' '.join(early)}"
         lines.append(f"timeout {settings.boot_deadline_seconds} {start} || true")
     # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
-    return "\n".join([*lines, f"systemctl start --no-block {' '.join(units)}", ""])
+    return [*lines, f"systemctl start --no-block {' '.join(units)}"]
 
 
 def node_environment(settings: NodeSettings) -> dict[str, str]:
