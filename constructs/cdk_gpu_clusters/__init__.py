@@ -313,6 +313,7 @@ else:
 
 
 __all__ = [
+    "EKS_POD_TARGETS",
     "AccountingDatabase",
     "AlarmSettings",
     "AlarmTopic",
@@ -335,7 +336,6 @@ __all__ = [
     "DashboardFleet",
     "DataRepositoryEvent",
     "DeepHealthCheck",
-    "EKS_POD_TARGETS",
     "EfaSecurityGroup",
     "EfaSelfRules",
     "EfsHomes",

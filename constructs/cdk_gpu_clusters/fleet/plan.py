@@ -480,6 +480,8 @@ def _check_one_placement(plan: FleetPlan) -> list[Finding]:
 
 def _check_capacity(plan: FleetPlan) -> list[Finding]:
     request = plan.request
+    if request.profile.joins_hyperpod:  # its nodes are bought from SageMaker, which has rules of its own
+        return []
     return check_capacity(
         request.terms,
         plan.instance_type,

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.catalogue.hyperpod import (
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.mig import MigLayout
 
 _API = "botocore 1.44.5, sagemaker service model"
@@ -174,7 +174,9 @@ def check_node_recovery(*, is_automatic: bool, path: str = "") -> Iterator[Findi
 
 
 @check
-def check_hyperpod_capacity(terms: CapacityTerms, *, has_plan: bool = False, path: str = "capacity") -> Iterator[Finding]:
+def check_hyperpod_capacity(
+    terms: CapacityTerms, *, has_plan: bool = False, path: str = "capacity"
+) -> Iterator[Finding]:
     """Find capacity that HyperPod cannot use.
 
     Args:
@@ -498,6 +500,23 @@ def check_not_of_user(names: Collection[str]) -> Iterator[Finding]:
 
 
 @check
+def check_takes_template(orchestrator: Orchestrator) -> Iterator[Finding]:
+    """Find a launch template or user data for HyperPod.
+
+    Args:
+        orchestrator: The orchestrator that they are for.
+    """
+    if orchestrator.is_hyperpod:
+        yield OF_THE_SERVICE.finding(
+            cause="HyperPod launches its nodes without a launch template and without user data",
+            got=orchestrator.value,
+            allowed=", ".join(one.value for one in Orchestrator if not one.is_hyperpod),
+            fix="use HyperPodCluster.add_instance_group(...), with setup_script for what the user data would do",
+            path="orchestrator",
+        )
+
+
+@check
 def check_hyperpod_network(*, group_count: int, subnet_count: int) -> Iterator[Finding]:
     """Find a network that SageMaker refuses.
 
@@ -608,7 +627,9 @@ def check_team_quota(
         borrow_limit_percent: What it may borrow, in percent of its own quota.
     """
     if team is not None and not _TEAM.fullmatch(team):
-        yield _quota("this name cannot be part of a namespace", team, "1 to 40 small letters, digits and hyphens", "team")
+        yield _quota(
+            "this name cannot be part of a namespace", team, "1 to 40 small letters, digits and hyphens", "team"
+        )
     if not 1 <= len(resources) <= _MOST_QUOTAS:
         yield _quota("a quota has no such number of types", str(len(resources)), f"1 to {_MOST_QUOTAS}", "resources")
     for value, most, least, path in (

@@ -317,8 +317,9 @@ def _addresses(kind: InstanceType, interfaces: Sequence[NetworkInterface], orche
     """Addresses of a node: one for each interface that takes one, and more on EKS nodes of HyperPod.
 
     There the first interface holds as many addresses as the type allows: 81 on a p5 node with `efa`, of which 50 are on
-    the first card (Amazon SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod"). That `efa-only`
-    saves the others follows from EC2's own rule that such an interface takes no address.
+    the first card (Amazon SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod"). AWS states it of
+    p5; for other types it is inferred. That `efa-only` saves the others follows from EC2's own rule that such an
+    interface takes no address.
     """
     pods = kind.network.ipv4_per_interface - 1 if orchestrator is Orchestrator.HYPERPOD_EKS else 0
     return sum(i.has_ip for i in interfaces) + pods

@@ -20,12 +20,13 @@ from cdk_gpu_clusters.compute.fleet_network import id_of, select_subnets
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.hyperpod.cluster_base import IHyperPodCluster, ImportedHyperPodCluster
+from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder
 from cdk_gpu_clusters.orchestration.hyperpod.instance_group import (
     HyperPodInstanceGroup,
     HyperPodInstanceGroupProps,
     SlurmNodeType,
 )
-from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole
+from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole, allow_folders, allow_nodes
 from cdk_gpu_clusters.rules.hyperpod import (
     check_accounting,
     check_hyperpod_name,
@@ -93,6 +94,7 @@ class HyperPodCluster(IHyperPodCluster):
         security_groups: Groups of every node.
         role: Execution role of groups that name none.
         controller: Group of the Slurm controller; None on Amazon EKS.
+        unique_name: How the names of its folders and log groups begin, known at synthesis.
         cfn_cluster: The CloudFormation resource, as an escape hatch.
     """
 
@@ -155,15 +157,9 @@ class HyperPodCluster(IHyperPodCluster):
         report(
             self,
             ([] if known is None else check_hyperpod_name(known, path="cluster_name"))
-            + check_hyperpod_network(
-                group_count=1 + len(of_eks) + len(security_groups), subnet_count=len(self.subnets)
-            )
+            + check_hyperpod_network(group_count=1 + len(of_eks) + len(security_groups), subnet_count=len(self.subnets))
             + check_node_recovery(is_automatic=node_recovery, path="node_recovery")
-            + (
-                []
-                if accounting_database is None
-                else check_accounting(is_eks=self._is_eks, is_continuous=continuous)
-            ),
+            + ([] if accounting_database is None else check_accounting(is_eks=self._is_eks, is_continuous=continuous)),
         )
         own = EfaSecurityGroup(self, "SecurityGroup", vpc=network, description="HyperPod nodes")
         self.security_groups: Sequence[ec2.ISecurityGroup] = [own, *of_eks, *security_groups]
@@ -185,7 +181,20 @@ class HyperPodCluster(IHyperPodCluster):
                 "securityGroupIds": [id_of_group(group) for group in self.security_groups],
             },
         )
-        self.cfn_cluster.node.add_dependency(own.self_rules)
+        # Names of log groups and folders begin with it; the name of the cluster may be a token.
+        self.unique_name: str = cdk.Names.unique_resource_name(self, max_length=80, separator="-")
+        policy = allow_nodes(
+            self,
+            self.role,
+            subnets=self.subnets,
+            security_groups=self.security_groups,
+            eks_cluster_arn=self.eks_cluster_arn,
+            name=self.unique_name,
+        )
+        self.cfn_cluster.node.add_dependency(own.self_rules, policy)
+        if accounting_database is not None:
+            accounting_database.secret.grant_read(self.role).apply_before(self.cfn_cluster)
+        self._reads_folders: bool = False
         if eks_cluster is not None and eks_cluster.node_prerequisites:
             self.cfn_cluster.node.add_dependency(*eks_cluster.node_prerequisites)
         self._arn = self.cfn_cluster.attr_cluster_arn
@@ -235,7 +244,7 @@ class HyperPodCluster(IHyperPodCluster):
         """
         region, arn = region_of(self._stack), self.cluster_arn
         return (
-            f"read -r GROUP NODE <<<\"$(aws sagemaker list-cluster-nodes --region {region} --cluster-name {arn} "
+            f'read -r GROUP NODE <<<"$(aws sagemaker list-cluster-nodes --region {region} --cluster-name {arn} '
             "--query 'ClusterNodeSummaries[0].[InstanceGroupName,InstanceId]' --output text)\"; "
             f'aws ssm start-session --region {region} --target "sagemaker-cluster:$(basename {arn})_$GROUP-$NODE"'
         )
@@ -259,7 +268,8 @@ class HyperPodCluster(IHyperPodCluster):
         """
         made = HyperPodInstanceGroup(self, construct_id, cluster=self, instance_type=instance_type, options=options)
         self._groups.append(made)
-        self.cfn_cluster.instance_groups = [one.properties for one in self._groups]
+        groups: list[Any] = [one.properties for one in self._groups]
+        self.cfn_cluster.instance_groups = groups
         self.cfn_cluster.node.add_dependency(*made.needs)
         return made
 
@@ -276,6 +286,16 @@ class HyperPodCluster(IHyperPodCluster):
         self._exchanging.append(security_group)
         rules = EfaSelfRules(self, f"SelfRules{len(self._exchanging)}", security_group=security_group)
         self.cfn_cluster.node.add_dependency(rules)
+
+    def share_folders(self, folder: LifecycleFolder) -> None:
+        """Let the role of the cluster read the folders with lifecycle scripts, once for all groups.
+
+        Args:
+            folder: Folder of a group.
+        """
+        if not self._reads_folders:
+            self._reads_folders = True
+            self.cfn_cluster.node.add_dependency(allow_folders(self, self.role, folder))
 
     def _orchestrator(self, database: AccountingDatabase | None) -> dict[str, Any]:
         if self.eks_cluster_arn is not None:

@@ -6,33 +6,43 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import aws_cdk as cdk
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, partition_of, path_of, report, stack_of
-from cdk_gpu_clusters._template import allow
 from cdk_gpu_clusters.compute.node_asset import NO_ASSETS
+
+_FOLDERS = "hyperpod-"
+
+
+def log_group_prefix(cluster_name: str) -> str:
+    """How the names of all log groups of a cluster's nodes begin.
+
+    Args:
+        cluster_name: Name that no other cluster has, known at synthesis.
+    """
+    return f"/gpu-clusters/hyperpod/{cluster_name}/"
 
 
 class LifecycleFolder(ClusterConstruct):
-    """Files of one folder in the bucket of the stack's assets.
+    """Files of one folder in the bucket of the stack's assets, below a folder of the cluster.
 
     The folder's name follows from the digest of all its files: the same files are one folder, and others are another.
 
     Attributes:
         uri: `s3://` address of the folder, known at deployment.
-        objects_arn: ARN of all its objects.
-        read_statements: What lets a role list and read it, as statements of a policy.
+        bucket_arn: ARN of the bucket, known at deployment.
+        parent: How the keys of all folders of the cluster begin.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, files: Mapping[str, bytes]) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, cluster_name: str, files: Mapping[str, bytes]) -> None:
         """Define the folder.
 
         Args:
             scope: Parent construct.
             construct_id: Id in the scope.
+            cluster_name: Name of the cluster, as for `log_group_prefix`.
             files: The files by name; a name has an extension.
 
         Raises:
@@ -42,16 +52,11 @@ class LifecycleFolder(ClusterConstruct):
         digest = hashlib.sha256()
         for name, content in sorted(files.items()):
             digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
-        bucket, keys = self._upload(f"hyperpod-{digest.hexdigest()}", files)
+        bucket, keys = self._upload(f"{_FOLDERS}{cluster_name}/{digest.hexdigest()}", files)
         folder = keys[0].rpartition("/")[0]
         self.uri: str = f"s3://{bucket}/{folder}"
-        arn = f"arn:{partition_of(stack_of(self))}:s3:::{bucket}"
-        self.objects_arn: str = f"{arn}/{folder}/*"
-        inside = {"StringLike": {"s3:prefix": [folder, f"{folder}/*"]}}
-        self.read_statements: list[dict[str, Any]] = [
-            allow(self.objects_arn, "s3:GetObject"),
-            {**allow(arn, "s3:ListBucket"), "Condition": inside},
-        ]
+        self.bucket_arn: str = f"arn:{partition_of(stack_of(self))}:s3:::{bucket}"
+        self.parent: str = f"{folder.rpartition('/')[0]}/"
 
     def _upload(self, folder: str, files: Mapping[str, bytes]) -> tuple[str, list[str]]:
         """The bucket, and the keys of the files: the folder is the beginning of their source hash."""
@@ -59,7 +64,7 @@ class LifecycleFolder(ClusterConstruct):
         assert stage is not None  # noqa: S101 - every stack has one, an App at least
         keys, bucket = [], ""
         for name, content in sorted(files.items()):
-            file = Path(stage.asset_outdir, f"{folder}.{name}")
+            file = Path(stage.asset_outdir, f"{folder.rpartition('/')[2]}.{name}")
             if not file.exists():
                 file.write_bytes(content)
             try:

@@ -13,7 +13,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import (
@@ -25,6 +25,7 @@ from cdk_gpu_clusters._cdk import (
 )
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.training_plan import TrainingPlan
+from cdk_gpu_clusters.catalogue.homes import HomeService
 from cdk_gpu_clusters.compute.fleet_mounts import LustreFileSystem, MountableFileSystem, NfsFileSystem, join_stores
 from cdk_gpu_clusters.compute.fleet_network import egress_dependency, id_of
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
@@ -41,9 +42,8 @@ from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import HYPERPOD_EKS, HYPERPOD_SLURM
 from cdk_gpu_clusters.node.hyperpod_scripts import SETUP_FILE, check_static, hyperpod_folder
 from cdk_gpu_clusters.node.settings import NodeWatch, check_settings
-from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder
-from cdk_gpu_clusters.orchestration.hyperpod.role import allow_group
-from cdk_gpu_clusters.rules.homes import HomeService
+from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder, log_group_prefix
+from cdk_gpu_clusters.orchestration.hyperpod.role import allow_folders, allow_nodes
 from cdk_gpu_clusters.rules.hyperpod import (
     NEAREST,
     GroupOptions,
@@ -182,7 +182,10 @@ class GroupOwner(Protocol):
     def security_groups(self) -> Sequence[ec2.ISecurityGroup]: ...
     @property
     def role(self) -> iam.IRole: ...
+    @property
+    def unique_name(self) -> str: ...
     def exchange_efa(self, security_group: ec2.ISecurityGroup) -> None: ...
+    def share_folders(self, folder: LifecycleFolder) -> None: ...
 
 
 class HyperPodInstanceGroup(ClusterConstruct):
@@ -255,24 +258,27 @@ class HyperPodInstanceGroup(ClusterConstruct):
         own_role = options.get("role")
         self.role: iam.IRole = own_role or cluster.role
         self.log_group: logs.ILogGroup | None = None
-        folder = self._folder(options, script)
-        self._needs = [
-            allow_group(
+        folder = self._folder(cluster.unique_name, options, script)
+        overrides = bool(options.get("vpc_subnets") or options.get("security_groups"))
+        self._needs: list[IDependable] = [egress_dependency(subnet) for subnet in fleet.subnets]
+        if own_role is not None or overrides:
+            policy = allow_nodes(
                 self,
                 self.role,
                 subnets=fleet.subnets,
                 security_groups=self.security_groups,
                 eks_cluster_arn=cluster.eks_cluster_arn,
-                log_group=self.log_group,
-                folder=folder,
-            ),
-            *(egress_dependency(subnet) for subnet in fleet.subnets),
-        ]
+                name=cluster.unique_name,
+            )
+            self._needs.append(policy)
+        if folder is not None and own_role is None:
+            cluster.share_folders(folder)
+        elif folder is not None:
+            self._needs.append(allow_folders(self, self.role, folder))
         if plan.efa:
             for group in options.get("security_groups", ()):
                 cluster.exchange_efa(group)
         join_stores(self, plan, options.get("mounts") or {}, self.security_groups[0], subnets=fleet.subnets)
-        overrides = bool(options.get("vpc_subnets") or options.get("security_groups"))
         self.properties: dict[str, Any] = self._properties(
             options, folder, subnets=fleet.subnets if overrides else (), is_eks=cluster.is_eks
         )
@@ -324,14 +330,14 @@ class HyperPodInstanceGroup(ClusterConstruct):
             group_count=len(self.security_groups),
         )
 
-    def _folder(self, options: HyperPodInstanceGroupProps, script: str) -> LifecycleFolder | None:
+    def _folder(self, cluster_name: str, options: HyperPodInstanceGroupProps, script: str) -> LifecycleFolder | None:
         """The lifecycle script with the node software; None for nodes without it."""
         checks = options.get("checks")
         has_accelerator = self.plan.instance_type.accelerator is not None
         if not (has_accelerator if checks is None else checks) and not script:
             return None
         # A name that is known at synthesis: the settings of the nodes travel through S3.
-        name = f"/gpu-clusters/{cdk.Names.unique_resource_name(self, max_length=200, separator='-')}"
+        name = f"{log_group_prefix(cluster_name)}{cdk.Names.unique_resource_name(self, max_length=120, separator='-')}"
         self.log_group = own_log_group(
             self,
             "Logs",
@@ -341,15 +347,14 @@ class HyperPodInstanceGroup(ClusterConstruct):
             without_key=_LOGS,
         )
         environment = options.get("environment") or {}
-        node = NodeRequest(
-            environment=environment, watch=options.get("watch") or NodeWatch(), log_group_name=name
-        )
+        node = NodeRequest(environment=environment, watch=options.get("watch") or NodeWatch(), log_group_name=name)
         settings = instance_group_settings(self.plan, node)
         report(
             self,
             check_settings(settings) + check_static({f"environment.{one}": text for one, text in environment.items()}),
         )
-        return LifecycleFolder(self, "Scripts", files=hyperpod_folder(settings, setup_script=script))
+        files = hyperpod_folder(settings, setup_script=script)
+        return LifecycleFolder(self, "Scripts", cluster_name=cluster_name, files=files)
 
     def _properties(
         self,
@@ -366,7 +371,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             "securityGroupIds": [id_of_group(group) for group in self.security_groups],
         }
         script = None if folder is None else {"sourceS3Uri": folder.uri, "onInitComplete": SETUP_FILE}
-        optional = {
+        optional: dict[str, Any] = {
             "minInstanceCount": options.get("least_node_count"),
             "capacityRequirements": {"spot": {}} if is_spot else None,
             "trainingPlanArn": capacity.arn if isinstance(capacity, TrainingPlan) else None,
@@ -407,7 +412,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
         ]
 
     @property
-    def needs(self) -> Sequence[Any]:
+    def needs(self) -> Sequence[IDependable]:
         """What must exist before the first node of the group."""
         return self._needs
 

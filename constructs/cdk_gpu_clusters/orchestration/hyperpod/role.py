@@ -7,14 +7,13 @@ from typing import Any
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import arn_of, id_of_group
 from cdk_gpu_clusters._template import allow
 from cdk_gpu_clusters.compute.fleet_network import id_of
-from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder
+from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder, log_group_prefix
 
 _POLICY = "AmazonSageMakerClusterInstanceRolePolicy"
 
@@ -48,6 +47,8 @@ _PULL_IMAGES = (
     "ecr:GetAuthorizationToken",
     "ecr:GetDownloadUrlForLayer",
 )
+
+_LOG = ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
 
 _OF_SAGEMAKER = AcceptedFinding(
     cause="`HyperPodRole`: the AWS managed policy that HyperPod asks for",
@@ -90,26 +91,27 @@ class HyperPodRole(iam.Role):
         _OF_SAGEMAKER.at(self, f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_POLICY}")
 
 
-def allow_group(
+def allow_nodes(
     scope: Construct,
     role: iam.IRole,
     *,
     subnets: Sequence[ec2.ISubnet],
     security_groups: Sequence[ec2.ISecurityGroup],
     eks_cluster_arn: str | None,
-    log_group: logs.ILogGroup | None,
-    folder: LifecycleFolder | None,
+    name: str,
 ) -> iam.ManagedPolicy:
-    """Let the nodes of an instance group join their network, and read and log what the library gives them.
+    """Let nodes join their network, and log.
+
+    It is one policy for all groups of a cluster, since a role has ten at most: log groups begin with the name of the
+    cluster.
 
     Args:
-        scope: The instance group.
-        role: Its execution role.
-        subnets: Its subnets.
-        security_groups: Its security groups.
+        scope: The cluster, or an instance group with a network or a role of its own.
+        role: Execution role.
+        subnets: Subnets.
+        security_groups: Security groups.
         eks_cluster_arn: Cluster of Amazon EKS that the nodes join; None for Slurm.
-        log_group: Log group of the nodes, if they have the library's software.
-        folder: Folder with the lifecycle script, if they have one.
+        name: Name of the cluster, as for `log_group_prefix`.
 
     Returns:
         What the first node needs.
@@ -120,12 +122,15 @@ def allow_group(
         *(arn_of(scope, "ec2", f"subnet/{id_of(subnet)}") for subnet in subnets),
         *(arn_of(scope, "ec2", f"security-group/{id_of_group(group)}") for group in security_groups),
     ]
+    log_groups = arn_of(scope, "logs", f"log-group:{log_group_prefix(name)}*")
     statements: list[dict[str, Any]] = [
         allow(network, *_MAKE_INTERFACES),
         allow("*", *_READ_NETWORK),
         allow(interfaces, "ec2:CreateTags"),
+        # Credentials of HyperPod are no credentials of an instance, whose address other nodes of the library name.
+        allow([log_groups, f"{log_groups}:log-stream:*"], *_LOG),
     ]
-    stars = [interfaces, "*"]
+    stars = [interfaces, log_groups, f"{log_groups}:log-stream:*"]
     if eks_cluster_arn is not None:
         instances = arn_of(scope, "ec2", "instance/*")
         statements += [
@@ -134,18 +139,32 @@ def allow_group(
             allow(eks_cluster_arn, "eks-auth:AssumeRoleForPodIdentity"),
         ]
         stars.append(instances)
-    if log_group is not None:
-        # Credentials of HyperPod are no credentials of an instance, whose address other nodes of the library name.
-        streams = f"{log_group.log_group_arn}:log-stream:*"
-        statements += [
-            allow(streams, "logs:CreateLogStream", "logs:PutLogEvents"),
-            allow(log_group.log_group_arn, "logs:DescribeLogStreams"),
-        ]
-        stars.append(streams)
-    if folder is not None:
-        statements += folder.read_statements
-        stars.append(folder.objects_arn)
     document = iam.PolicyDocument.from_json({"Statement": statements})
     policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
-    _NETWORK.at(policy, *("Resource::*" if star == "*" else named_resource(policy, star) for star in stars))
+    _NETWORK.at(policy, "Resource::*", *(named_resource(policy, star) for star in stars))
+    return policy
+
+
+def allow_folders(scope: Construct, role: iam.IRole, folder: LifecycleFolder) -> iam.ManagedPolicy:
+    """Let nodes list and read the folders of their cluster.
+
+    Args:
+        scope: The cluster, or an instance group with a role of its own.
+        role: Execution role.
+        folder: One of the folders.
+
+    Returns:
+        What the first node needs.
+    """
+    objects = f"{folder.bucket_arn}/{folder.parent}*"
+    statements = [
+        allow(objects, "s3:GetObject"),
+        {
+            **allow(folder.bucket_arn, "s3:ListBucket"),
+            "Condition": {"StringLike": {"s3:prefix": [f"{folder.parent}*"]}},
+        },
+    ]
+    document = iam.PolicyDocument.from_json({"Statement": statements})
+    policy = iam.ManagedPolicy(scope, "ReadScripts", roles=[role], document=document)
+    _NETWORK.at(policy, named_resource(policy, objects))
     return policy
