@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +77,7 @@ def eks(site: Site, **options: Any) -> HyperPodCluster:
 
 
 @pytest.fixture(scope="module")
-def on_slurm(app_factory: Any) -> Iterator[Made]:
+def on_slurm(app_factory: Any) -> Made:
     """A Slurm cluster with every option, synthesized once."""
     site = Site(app_factory(), None)
     secret = secretsmanager.Secret.from_secret_name_v2(site.stack, "Secret", "slurm-accounting")
@@ -128,11 +127,11 @@ def on_slurm(app_factory: Any) -> Iterator[Made]:
         capacity=Capacity.spot(),
         threads_per_core=1,
     )
-    yield Made(cluster, site.resources())
+    return Made(cluster, site.resources())
 
 
 @pytest.fixture(scope="module")
-def on_eks(app_factory: Any) -> Iterator[Made]:
+def on_eks(app_factory: Any) -> Made:
     """A cluster on Amazon EKS with MIG, quotas and priorities, synthesized once."""
     site = Site(app_factory(), None)
     cluster = eks(site, tiered_checkpoint_percent=20)
@@ -158,7 +157,7 @@ def on_eks(app_factory: Any) -> Iterator[Made]:
         fair_share_weight=40,
     )
     cluster.add_scheduler_config("Priorities", priorities={"training": 80, "research": 20})
-    yield Made(cluster, site.resources())
+    return Made(cluster, site.resources())
 
 
 def test_slurm_is_managed_and_has_a_controller(on_slurm: Made) -> None:
@@ -346,7 +345,7 @@ def test_what_hyperpod_refuses_is_refused_here(site: Site, options: dict[str, An
 
 
 def test_no_launch_template_is_for_hyperpod(site: Site) -> None:
-    with pytest.raises(ConfigError, match="GPU-HYP-011.*add_instance_group"):
+    with pytest.raises(ConfigError, match=r"GPU-HYP-011.*add_instance_group"):
         GpuLaunchTemplate(site.stack, "Template", instance_type="p5.48xlarge", orchestrator=Orchestrator.HYPERPOD_SLURM)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class TrainingPlan:
     """A flexible training plan of SageMaker, from which an instance group of HyperPod takes its nodes.
 
-    It is what HyperPod has in place of Capacity Blocks and On-Demand Capacity Reservations. Nothing here buys one: a plan
-    is bought for a fixed time, and cannot be given back.
+    It is what HyperPod has in place of Capacity Blocks and On-Demand Capacity Reservations. Nothing here buys one: a
+    plan is bought for a fixed time, and cannot be given back.
 
     Source: botocore 1.44.5, sagemaker service model: CreateTrainingPlan; ClusterInstanceGroupSpecification.
 

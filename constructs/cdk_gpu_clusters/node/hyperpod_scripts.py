@@ -1,11 +1,11 @@
 """The lifecycle script of HyperPod nodes: it runs after the service's own set-up, and checks the node.
 
 HyperPod copies a folder of S3 to each node, and runs one of its files as root: `OnInitComplete`. The folder has two
-files. `setup.sh` unpacks `software.tar`, which holds the node software with the settings of the group, and runs the boot
-checks. Nothing in the folder is known at deployment only, since an object in S3 holds no references.
+files. `setup.sh` unpacks `software.tar`, which holds the node software with the settings of the group, and runs the
+boot checks. Nothing in the folder is known at deployment only, since an object in S3 holds no references.
 
-If the script fails, the group is not made, or the node is provisioned again. A later boot does not run it: systemd starts
-the checks then, and the watchdog signals a node that fails them.
+If the script fails, the group is not made, or the node is provisioned again. A later boot does not run it: systemd
+starts the checks then, and the watchdog signals a node that fails them.
 
 Sources: botocore 1.44.5, sagemaker service model: ClusterLifeCycleConfig; awslabs/awsome-distributed-ai @ 95b939c,
 1.architectures/5.sagemaker-hyperpod/Extensions (add-users, observability): folders of several files, and the status of

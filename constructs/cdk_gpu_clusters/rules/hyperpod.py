@@ -187,7 +187,7 @@ def check_hyperpod_capacity(
     plans = "TrainingPlan.from_arn(...), Capacity.spot() or Capacity.on_demand()"
     if terms.kind.is_reserved:
         yield CAPACITY.finding(
-            cause="HyperPod launches nodes in an account of SageMaker, and uses no reservation or Capacity Block of EC2",
+            cause="HyperPod launches nodes in an account of SageMaker, and uses no reservation or block of EC2",
             got=terms.kind.value,
             allowed=plans,
             fix="reserve the capacity as a training plan of SageMaker, and name the plan",
@@ -378,7 +378,7 @@ def check_storage(
             yield STORAGE.finding(
                 cause="HyperPod mounts no such file system",
                 got=point,
-                allowed="FSx for Lustre; FSx for OpenZFS, its whole file system",
+                allowed="FSx for Lustre; FSx for OpenZFS without a directory of its own",
                 fix="mount it in setup_script, or keep the directories in FSx for OpenZFS or Lustre",
                 path=f"mounts.{point}",
             )

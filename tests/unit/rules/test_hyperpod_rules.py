@@ -256,4 +256,5 @@ def test_governance_is_for_kubernetes() -> None:
 def test_profiles_of_hyperpod() -> None:
     for profile in (HYPERPOD_EKS, HYPERPOD_SLURM):
         assert profile.joins_hyperpod
-        assert not (profile.joins_eks or profile.joins_slurm or profile.has_node_group or profile.drains_itself)
+        others = (profile.joins_eks, profile.joins_slurm, profile.has_node_group, profile.drains_itself)
+        assert others == (False,) * 4

@@ -62,14 +62,14 @@ class HyperPodCluster(IHyperPodCluster):
     """A cluster of Amazon SageMaker HyperPod, on Slurm or on your cluster of Amazon EKS.
 
     SageMaker launches the nodes in an account of its own, places them, lays out their network interfaces, and replaces
-    those that fail. Nodes come by `add_instance_group`. Makes the cluster, an execution role, and a security group whose
-    members exchange EFA traffic. On Slurm it also makes the controller.
+    those that fail. Nodes come by `add_instance_group`. Makes the cluster, an execution role, and a security group
+    whose members exchange EFA traffic. On Slurm it also makes the controller.
 
     * SageMaker writes `slurm.conf` (`SlurmConfigStrategy` Managed): no file of provisioning parameters is needed.
-    * On Amazon EKS, install HyperPod's Helm chart before you deploy the cluster. It brings the device plugins of NVIDIA,
-      Neuron and EFA: leave those of this library out.
-    * Name, network and the cluster of Amazon EKS are fixed: a change replaces the cluster. Groups, their size and most of
-      their options change in place.
+    * On Amazon EKS, install HyperPod's Helm chart before you deploy the cluster. It brings the device plugins of
+      NVIDIA, Neuron and EFA: leave those of this library out.
+    * Name, network and the cluster of Amazon EKS are fixed: a change replaces the cluster. Groups, their size and most
+      of their options change in place.
     * A launch template, user data, a placement group, a Capacity Block or a reservation of EC2 is refused, with the
       nearest thing that HyperPod has.
 
@@ -127,8 +127,8 @@ class HyperPodCluster(IHyperPodCluster):
             eks_cluster: Cluster of Amazon EKS that the nodes join; Slurm if left out. A change replaces the cluster.
             cluster_name: Name, 1 to 63 letters, digits and hyphens; it follows from the path if left out. A change
                 replaces the cluster.
-            security_groups: Further groups of every node. Each gets the rules that EFA needs: HyperPod checks them all. A
-                change replaces the cluster.
+            security_groups: Further groups of every node. Each gets the rules that EFA needs: HyperPod checks them all.
+                A change replaces the cluster.
             node_recovery: Whether SageMaker reboots and replaces failed nodes.
             continuous_provisioning: Whether a group takes work before all its nodes are there, and SageMaker goes on to
                 add them. True on Amazon EKS, and on Slurm with an accounting database, if left out.

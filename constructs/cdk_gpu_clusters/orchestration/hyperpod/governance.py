@@ -26,7 +26,7 @@ class ResourceSharing(str, Enum):
 
     Attributes:
         LEND: Others may use what is idle.
-        DONT_LEND: Nobody else uses it.
+        DONT_LEND: No one else uses it.
         LEND_AND_BORROW: Others may use what is idle, and the team uses what others leave idle.
     """
 

@@ -126,8 +126,8 @@ class HyperPodInstanceGroupProps(TypedDict, total=False):
         image_id: Custom image, which is made from one of HyperPod; the latest of HyperPod if left out.
         image_release: Amazon EKS: version of HyperPod's image, such as `1.2.3`; the latest if left out.
         threads_per_core: 1 or 2; the type's own if left out.
-        checks: Whether the nodes get the library's software: boot checks and watchdog. True on accelerated types if left
-            out.
+        checks: Whether the nodes get the library's software: boot checks and watchdog. True on accelerated types if
+            left out.
         setup_script: A script of your own that each node runs as root, before the checks. ASCII without CDK tokens.
         environment: Variables for every login and job on the node, such as NCCL settings.
         watch: How the nodes are watched; the defaults of `NodeWatch` if left out.
@@ -191,9 +191,9 @@ class GroupOwner(Protocol):
 class HyperPodInstanceGroup(ClusterConstruct):
     """Nodes of one type in a HyperPod cluster. Make one with `cluster.add_instance_group(...)`.
 
-    It is a part of the cluster's resource, so that it has no resource of its own. Makes a log group and, for accelerated
-    nodes, the folder with the lifecycle script, which runs after HyperPod's own set-up: it installs the node software and
-    checks the node. The watchdog on the node signals HyperPod, which replaces or reboots it.
+    It is a part of the cluster's resource, so that it has no resource of its own. Makes a log group and, for
+    accelerated nodes, the folder with the lifecycle script, which runs after HyperPod's own set-up: it installs the
+    node software and checks the node. The watchdog on the node signals HyperPod, which replaces or reboots it.
 
     Sources: Amazon SageMaker AI developer guide; registry schema of AWS::SageMaker::Cluster (2026-10-20).
 
@@ -249,7 +249,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             *cluster.security_groups,
             *options.get("security_groups", ()),
         ]
-        self.group: InstanceGroupPlan = plan_instance_group(plan, self._request(fleet, options))
+        self.group: InstanceGroupPlan = plan_instance_group(plan, self._request(options))
         script = options.get("setup_script", "")
         report(
             self,
@@ -306,7 +306,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             options=requested,
         )
 
-    def _request(self, fleet: ResolvedFleet, options: HyperPodInstanceGroupProps) -> InstanceGroupRequest:
+    def _request(self, options: HyperPodInstanceGroupProps) -> InstanceGroupRequest:
         capacity, node_type = options.get("capacity"), options.get("node_type")
         plan_arn = capacity.arn if isinstance(capacity, TrainingPlan) else None
         labels = options.get("labels") or {}

@@ -57,8 +57,8 @@ _OF_SAGEMAKER = AcceptedFinding(
 )
 _NETWORK = AcceptedFinding(
     cause="`HyperPodCluster`: network interfaces, logs and scripts of its nodes",
-    reason="Descriptions have no resource level, EC2 makes the ids of interfaces, a log stream is named after its node, "
-    "and the folder of scripts is named after its contents. Subnets and security groups are those of the cluster.",
+    reason="Descriptions have no resource level, EC2 makes the ids of interfaces, a log stream is named after its "
+    "node, and a folder of scripts after its contents. Subnets and security groups are those of the cluster.",
     aws_solutions=("IAM5",),
 )
 

@@ -1,12 +1,12 @@
 """SageMaker HyperPod: the service replaces and reboots a node by its own signal, which this software writes.
 
-On Slurm the signal is the reason of a node that is FAIL: new jobs stay away, running ones end by themselves, and then the
-service acts. On Amazon EKS it is a label of the node.
+On Slurm the signal is the reason of a node that is FAIL: new jobs stay away, running ones end by themselves, and then
+the service acts. On Amazon EKS it is a label of the node.
 
 Sources: awslabs/ai-on-sagemaker-hyperpod @ b13e484, website/docs/06-validation-and-testing/resiliency
 (slurm-resiliency.md with the log of the service's own agent, eks-resiliency.md, overview.md);
-awslabs/awsome-distributed-ai @ 95b939c, LifecycleScripts/base-config/utils/motd.txt; Amazon SageMaker AI developer guide,
-"Resilience-related Kubernetes labels by SageMaker HyperPod".
+awslabs/awsome-distributed-ai @ 95b939c, LifecycleScripts/base-config/utils/motd.txt; Amazon SageMaker AI developer
+guide, "Resilience-related Kubernetes labels by SageMaker HyperPod".
 """
 
 from __future__ import annotations
