@@ -17,6 +17,7 @@ from cluster_files.inference import EVERYTHING
 from cluster_files.store_edits import CLUSTER
 from everything.eks import define_eks
 from everything.fleets import ENVIRONMENTS, define_training
+from everything.hyperpod import define_hyperpod
 from everything.monitoring import define_monitoring
 from everything.node_groups import define_node_groups
 from everything.pcs import define_pcs
@@ -110,6 +111,7 @@ def stacks() -> dict[str, Define]:
         "node groups": define_node_groups,
         "eks": define_eks,
         "pcs": define_pcs,
+        "hyperpod": define_hyperpod,
     }
     places = ("agnostic", "commercial", "commercial without flags")
 

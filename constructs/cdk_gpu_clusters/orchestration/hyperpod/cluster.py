@@ -14,6 +14,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import id_of_group, region_of, report, resolved_or_none
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.compute.fleet_network import id_of, select_subnets
@@ -38,6 +39,12 @@ from cdk_gpu_clusters.rules.hyperpod import (
 #: 5.sagemaker-hyperpod/tools/devops-agent/docs/hyperpod-mental-model.md.
 CONTROLLER_INSTANCE_TYPE = "m7i.12xlarge"
 _CONTROLLER = "Controller"
+
+_NEW_PROPERTY = AcceptedFinding(
+    cause="`HyperPodCluster`: instance group with `image_release`",
+    reason="ImageReleaseVersion is newer than the schemas that CDK 2.275 brings.",
+    cloudformation=("F3002",),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +200,7 @@ class HyperPodCluster(IHyperPodCluster):
         )
         self.cfn_cluster.node.add_dependency(own.self_rules, policy)
         if accounting_database is not None:
-            accounting_database.secret.grant_read(self.role).apply_before(self.cfn_cluster)
+            accounting_database.secret.grant_read(policy)
         self._reads_folders: bool = False
         if eks_cluster is not None and eks_cluster.node_prerequisites:
             self.cfn_cluster.node.add_dependency(*eks_cluster.node_prerequisites)
@@ -271,6 +278,8 @@ class HyperPodCluster(IHyperPodCluster):
         groups: list[Any] = [one.properties for one in self._groups]
         self.cfn_cluster.instance_groups = groups
         self.cfn_cluster.node.add_dependency(*made.needs)
+        if "image_release" in options:
+            _NEW_PROPERTY.at(self.cfn_cluster)
         return made
 
     def exchange_efa(self, security_group: ec2.ISecurityGroup) -> None:

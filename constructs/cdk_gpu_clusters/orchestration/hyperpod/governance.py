@@ -10,6 +10,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, report, resolved_or_none
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.fleet.instance_group import KNOWN_FAMILIES
@@ -18,6 +19,13 @@ from cdk_gpu_clusters.rules.hyperpod import (
     check_governance,
     check_team_quota,
     ml_name,
+)
+
+
+_NEW_TYPE = AcceptedFinding(
+    cause="`HyperPodTeamQuota`: its resource type",
+    reason="AWS::SageMaker::ComputeQuota is newer than the schemas that CDK 2.275 brings.",
+    cloudformation=("F3006",),
 )
 
 
@@ -132,6 +140,7 @@ class HyperPodTeamQuota(ClusterConstruct):
                 },
             },
         )
+        _NEW_TYPE.at(self.cfn_compute_quota)
 
 
 def _resource(one: QuotaResource) -> dict[str, Any]:
