@@ -21,7 +21,6 @@ from cdk_gpu_clusters.rules.hyperpod import (
     ml_name,
 )
 
-
 _NEW_TYPE = AcceptedFinding(
     cause="`HyperPodTeamQuota`: its resource type",
     reason="AWS::SageMaker::ComputeQuota is newer than the schemas that CDK 2.275 brings.",
