@@ -6,6 +6,7 @@ from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 
 from cdk_gpu_clusters import (
@@ -32,7 +33,8 @@ PLAN = TrainingPlan.from_arn("arn:aws:sagemaker:us-east-1:123456789012:training-
 def define_hyperpod(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:
     """Define a stack with both."""
     site = Site(app, env)
-    hyperpod_on_slurm(site)
+    cluster = hyperpod_on_slurm(site)
+    cluster.grant_read(iam.Role.from_role_name(site.stack, "Auditors", "auditors"))
     hyperpod_on_eks(site)
     return site.stack
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
-from cdk_gpu_clusters._cdk import arn_of, id_of_group
+from cdk_gpu_clusters._cdk import arn_of, id_of_group, place_of, stack_of
 from cdk_gpu_clusters._template import allow
 from cdk_gpu_clusters.compute.fleet_network import id_of
 from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder, log_group_prefix
@@ -32,7 +32,6 @@ _READ_NETWORK = (
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
     "ec2:DescribeVpcs",
-    "ec2:DetachNetworkInterface",
 )
 _POD_INTERFACES = (
     "ec2:AssignPrivateIpAddresses",
@@ -44,7 +43,6 @@ _READ_NODES = ("ec2:DescribeInstanceTypes", "ec2:DescribeInstances", "ec2:Descri
 _PULL_IMAGES = (
     "ecr:BatchCheckLayerAvailability",
     "ecr:BatchGetImage",
-    "ecr:GetAuthorizationToken",
     "ecr:GetDownloadUrlForLayer",
 )
 
@@ -122,23 +120,28 @@ def allow_nodes(
         *(arn_of(scope, "ec2", f"subnet/{id_of(subnet)}") for subnet in subnets),
         *(arn_of(scope, "ec2", f"security-group/{id_of_group(group)}") for group in security_groups),
     ]
+    partition, region, _ = place_of(stack_of(scope))
+    instances = f"arn:{partition}:ec2:{region}:*:instance/*"
     log_groups = arn_of(scope, "logs", f"log-group:{log_group_prefix(name)}*")
     statements: list[dict[str, Any]] = [
         allow(network, *_MAKE_INTERFACES),
         allow("*", *_READ_NETWORK),
         allow(interfaces, "ec2:CreateTags"),
+        # The instances are those of an account of SageMaker.
+        allow([interfaces, instances], "ec2:DetachNetworkInterface"),
         # Credentials of HyperPod are no credentials of an instance, whose address other nodes of the library name.
         allow([log_groups, f"{log_groups}:log-stream:*"], *_LOG),
     ]
-    stars = [interfaces, log_groups, f"{log_groups}:log-stream:*"]
+    stars = [interfaces, instances, log_groups, f"{log_groups}:log-stream:*"]
     if eks_cluster_arn is not None:
-        instances = arn_of(scope, "ec2", "instance/*")
+        repositories = f"arn:{partition}:ecr:*:*:repository/*"
+        stars.append(repositories)
         statements += [
             allow([*network, instances], *_POD_INTERFACES),
-            allow("*", *_READ_NODES, *_PULL_IMAGES),
+            allow("*", *_READ_NODES, "ecr:GetAuthorizationToken"),
+            allow(repositories, *_PULL_IMAGES),
             allow(eks_cluster_arn, "eks-auth:AssumeRoleForPodIdentity"),
         ]
-        stars.append(instances)
     document = iam.PolicyDocument.from_json({"Statement": statements})
     policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
     _NETWORK.at(policy, "Resource::*", *(named_resource(policy, star) for star in stars))
