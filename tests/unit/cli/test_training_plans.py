@@ -42,9 +42,9 @@ def plan(offering: str = "tpo-1", price: str = "223254.53", **changes: Any) -> d
 
 
 @cache
-def client_of(service: str) -> Any:
+def client_of() -> Any:
     """To make a client takes a third of a second."""
-    return SESSION.client(service, region_name="us-east-1")
+    return SESSION.client("sagemaker", region_name="us-east-1")
 
 
 class Account:
@@ -63,7 +63,7 @@ class Account:
         class Client:
             def search_training_plan_offerings(self, **given: Any) -> Any:
                 account.asked.append({"region": region, **given})
-                client = client_of("sagemaker")
+                client = client_of()
                 with Stubber(client) as stubber:
                     stubber.add_response(
                         "search_training_plan_offerings", {"TrainingPlanOfferings": account.offers}, given
@@ -74,7 +74,7 @@ class Account:
                 account.bought.append(given)
                 if isinstance(account.answer, Exception):
                     raise account.answer
-                client = client_of("sagemaker")
+                client = client_of()
                 with Stubber(client) as stubber:
                     if isinstance(account.answer, str):
                         stubber.add_client_error("create_training_plan", account.answer, "no", 403)
@@ -83,7 +83,7 @@ class Account:
                     return client.create_training_plan(**given)
 
             def get_paginator(self, method: str) -> Any:
-                empty = {
+                empty: dict[str, Any] = {
                     "describe_capacity_block_offerings": {"CapacityBlockOfferings": []},
                     "describe_instance_type_offerings": {"InstanceTypeOfferings": []},
                     "describe_spot_price_history": {"SpotPriceHistory": []},
