@@ -162,6 +162,8 @@ class Type(StrEnum):
     PCS_CLUSTER = "AWS::PCS::Cluster"
     PCS_NODE_GROUP = "AWS::PCS::ComputeNodeGroup"
     PCS_QUEUE = "AWS::PCS::Queue"
+    HYPERPOD_CLUSTER = "AWS::SageMaker::Cluster"
+    COMPUTE_QUOTA = "AWS::SageMaker::ComputeQuota"
     DELIVERY = "AWS::Logs::Delivery"
     DELIVERY_DESTINATION = "AWS::Logs::DeliveryDestination"
     DELIVERY_SOURCE = "AWS::Logs::DeliverySource"
