@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -18,7 +20,8 @@ from cdk_gpu_clusters.catalogue.hyperpod import (
     quota_partitions,
     training_plan_types,
 )
-from cdk_gpu_clusters.catalogue.mig import mig_gpus
+from cdk_gpu_clusters.catalogue.instances import instance_type_names
+from cdk_gpu_clusters.catalogue.mig import mig_gpu_of, mig_gpus
 from cdk_gpu_clusters.errors import Finding, Severity, errors_in
 from cdk_gpu_clusters.fleet.instance_group import KNOWN_FAMILIES
 from cdk_gpu_clusters.fleet.profile import HYPERPOD_EKS, HYPERPOD_SLURM
@@ -46,10 +49,12 @@ from cdk_gpu_clusters.rules.hyperpod import (
     check_team_quota,
     check_training_plan,
     mig_configuration_of,
+    ml_name,
 )
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator, plan_interfaces
 from cdk_gpu_clusters.rules.mig import MigLayout, check_mig
 
+CLI = json.loads((Path(__file__).parents[2] / "fixtures" / "hyperpod_cli.json").read_text(encoding="utf-8"))
 SERVICE = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
 PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/research"
 
@@ -72,6 +77,30 @@ def test_the_facts_are_those_of_the_service() -> None:
     assert group["InstanceCount"]["maximum"] == MOST_NODES
     titles = {name.replace("_", "").lower() for name in NEAREST}
     assert not titles & {name.lower() for name in group}, "what HyperPod has is not refused"
+
+
+def test_the_catalogue_agrees_with_the_cli_of_hyperpod() -> None:
+    """Accelerators, EFA interfaces and MIG profiles of each type that both know."""
+    known = set(CLI["resources"]) & {ml_name(name) for name in instance_type_names()}
+    assert len(known) > 90
+    different = {}
+    for name in sorted(known):
+        record = instance_type(name.removeprefix("ml."))
+        kind = None if record.accelerator is None else record.accelerator.kind.value
+        count = 0 if record.accelerator is None else record.accelerator.count
+        ours = {
+            "gpu": count if kind == "gpu" else 0,
+            "trainium": count if kind == "neuron" else 0,
+            "efa": plan_interfaces(record, orchestrator=Orchestrator.HYPERPOD_SLURM).efa_count,
+        }
+        if ours != CLI["resources"][name]:
+            different[name] = CLI["resources"][name]
+    assert different == {"ml.p6e-gb200.36xlarge": {"gpu": 4, "trainium": 0, "efa": 0}}, "the CLI has no EFA there"
+    for name, profiles in CLI["mig_profiles"].items():
+        gpu = mig_gpu_of(instance_type(name.removeprefix("ml.")))
+        assert gpu is not None
+        assert {one.removeprefix("mig-") for one in profiles} <= set(gpu.profiles)
+        assert (set(profiles) <= set(quota_partitions())) is (name != "ml.p6-b300.48xlarge"), "quotas have none of B300"
 
 
 @given(st.text(alphabet="aA0-_.", min_size=1, max_size=70))
