@@ -164,7 +164,9 @@ def _check_orchestrator(
         yield FLEETS_OWN.finding(
             cause="nothing would complete the launch of these nodes",
             got=f"orchestrator {profile.orchestrator.value}",
-            allowed=", ".join(one.value for one, other in PROFILES.items() if not other.launch_hook),
+            allowed=", ".join(
+                one.value for one, other in PROFILES.items() if not (other.launch_hook or one.is_hyperpod)
+            ),
             fix="make a GpuFleet",
         )
     if profile.has_node_config:
