@@ -101,6 +101,14 @@ PRIORITIES = define_rule(
     source=f"{_SCHEMA} of AWS::SageMaker::ClusterSchedulerConfig (2026-10-20)",
 )
 
+EKS_CLUSTER = define_rule(
+    "GPU-HYP-024",
+    "HyperPod joins a cluster of Amazon EKS with a version that it takes, in private subnets",
+    source=f'{_GUIDE}, "Getting started with Amazon EKS support in SageMaker HyperPod", edition of 2026: Kubernetes '
+    "1.30 to 1.35, private subnets",
+)
+
+_KUBERNETES = ((1, 30), (1, 35))
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _PARTITION = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 _PLAN = re.compile(r"arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:training-plan/.+")
@@ -578,6 +586,36 @@ def check_accounting(*, is_eks: bool, is_continuous: bool) -> Iterator[Finding]:
             allowed="Slurm with continuous_provisioning=True",
             fix="leave accounting_database out" if is_eks else "set continuous_provisioning=True",
             path="accounting_database",
+        )
+
+
+@check
+def check_eks_of_hyperpod(*, kubernetes_version: str | None, is_public: bool) -> Iterator[Finding]:
+    """Find a cluster of Amazon EKS that HyperPod does not take; warnings, since newer editions take newer versions.
+
+    Args:
+        kubernetes_version: Its version, None if it is known at deployment only.
+        is_public: Whether a subnet of the nodes is public.
+    """
+    oldest, newest = (".".join(map(str, one)) for one in _KUBERNETES)
+    numbers = tuple(int(part) for part in (kubernetes_version or "").split(".") if part.isdecimal())
+    if numbers and not _KUBERNETES[0] <= numbers[:2] <= _KUBERNETES[1]:
+        yield EKS_CLUSTER.finding(
+            cause="the guide of HyperPod does not list this version of Kubernetes",
+            got=kubernetes_version or "",
+            allowed=f"{oldest} to {newest}",
+            fix="choose one of these, or look the version up in the guide and acknowledge this",
+            path="eks_cluster",
+            severity=Severity.WARNING,
+        )
+    if is_public:
+        yield EKS_CLUSTER.finding(
+            cause="nodes of HyperPod get no public address, and reach nothing from a public subnet",
+            got="a public subnet",
+            allowed="private subnets",
+            fix="choose private subnets with NAT or endpoints",
+            path="vpc_subnets",
+            severity=Severity.WARNING,
         )
 
 

@@ -34,6 +34,7 @@ from cdk_gpu_clusters.rules.hyperpod import (
     QuotaResource,
     check_accounting,
     check_deep_checks,
+    check_eks_of_hyperpod,
     check_governance,
     check_group_options,
     check_hyperpod_capacity,
@@ -280,6 +281,21 @@ def test_governance_is_for_kubernetes() -> None:
         ("022", "priorities"),
         ("022", "priorities.Upper"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_public", "found"),
+    [
+        ("1.30", False, []),
+        ("1.35", False, []),
+        (None, False, []),
+        ("1.29", False, ["eks_cluster"]),
+        ("1.36", True, ["eks_cluster", "vpc_subnets"]),
+    ],
+)
+def test_clusters_of_eks_that_hyperpod_joins(version: str | None, is_public: bool, found: list[str]) -> None:
+    findings = check_eks_of_hyperpod(kubernetes_version=version, is_public=is_public)
+    assert [(one.path, one.severity) for one in findings] == [(path, Severity.WARNING) for path in found]
 
 
 def test_profiles_of_hyperpod() -> None:

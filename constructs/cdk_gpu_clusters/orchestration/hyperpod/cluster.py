@@ -30,6 +30,7 @@ from cdk_gpu_clusters.orchestration.hyperpod.instance_group import (
 from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole, allow_folders, allow_nodes
 from cdk_gpu_clusters.rules.hyperpod import (
     check_accounting,
+    check_eks_of_hyperpod,
     check_hyperpod_name,
     check_hyperpod_network,
     check_node_recovery,
@@ -146,7 +147,7 @@ class HyperPodCluster(IHyperPodCluster):
             role: Execution role of groups that name none; a new `HyperPodRole` if left out.
 
         Raises:
-            ConfigError: GPU-HYP-013, -017 and -019, all of them at once.
+            ConfigError: GPU-HYP-013, -017 and -019, all of them at once. GPU-HYP-007 and -024 are warnings.
         """
         super().__init__(scope, construct_id)
         self._is_eks: bool = eks_cluster is not None
@@ -154,7 +155,8 @@ class HyperPodCluster(IHyperPodCluster):
         if network is None:
             raise TypeError("HyperPodCluster() needs vpc, or eks_cluster")
         self.vpc: ec2.IVpc = network
-        self.subnets: Sequence[ec2.ISubnet] = select_subnets(network, vpc_subnets).subnets
+        selected = select_subnets(network, vpc_subnets)
+        self.subnets: Sequence[ec2.ISubnet] = selected.subnets
         self.eks_cluster_arn: str | None = None if eks_cluster is None else eks_cluster.cluster_arn
         name = cluster_name or cdk.Names.unique_resource_name(self, max_length=63, separator="-")
         continuous = self._is_eks or accounting_database is not None
@@ -165,6 +167,13 @@ class HyperPodCluster(IHyperPodCluster):
             self,
             ([] if known is None else check_hyperpod_name(known, path="cluster_name"))
             + check_hyperpod_network(group_count=1 + len(of_eks) + len(security_groups), subnet_count=len(self.subnets))
+            + (
+                []
+                if eks_cluster is None
+                else check_eks_of_hyperpod(
+                    kubernetes_version=resolved_or_none(eks_cluster.kubernetes_version), is_public=selected.is_public
+                )
+            )
             + check_node_recovery(is_automatic=node_recovery, path="node_recovery")
             + ([] if accounting_database is None else check_accounting(is_eks=self._is_eks, is_continuous=continuous)),
         )
