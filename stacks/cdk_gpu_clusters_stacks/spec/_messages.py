@@ -23,7 +23,7 @@ from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, home
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, USER_DATA_FILE, WRONG_TYPE, WRONG_VALUE
 from .model import ORCHESTRATORS, ClusterSpec
 
-_PLANNED = ("hyperpod", "parallelcluster", "batch")
+_PLANNED = ("parallelcluster", "batch")
 
 
 def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
@@ -167,6 +167,13 @@ _ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"
 
 def _orchestrator(value: object) -> Finding:
     word = str(value).lower()
+    if word.startswith("hyperpod"):
+        return ORCHESTRATOR.finding(
+            cause="orchestrator: SageMaker HyperPod has constructs, and no cluster file",
+            got=show(value),
+            allowed=", ".join(ORCHESTRATORS),
+            fix="use HyperPodCluster in an app of your own",
+        )
     near = get_close_matches(_ALSO_CALLED.get(word, word), list(ORCHESTRATORS), n=1)
     later = isinstance(value, str) and value in _PLANNED
     return ORCHESTRATOR.finding(
