@@ -102,7 +102,6 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.nodes import EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
-    from cdk_gpu_clusters.orchestration.parallelcluster.cluster import ParallelCluster, ParallelClusterProvider
     from cdk_gpu_clusters.orchestration.hyperpod.cluster import AccountingDatabase, HyperPodCluster
     from cdk_gpu_clusters.orchestration.hyperpod.cluster_base import IHyperPodCluster
     from cdk_gpu_clusters.orchestration.hyperpod.governance import (
@@ -118,6 +117,7 @@ if TYPE_CHECKING:
         SlurmNodeType,
     )
     from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole
+    from cdk_gpu_clusters.orchestration.parallelcluster.cluster import ParallelCluster, ParallelClusterProvider
     from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster, PcsLog
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
     from cdk_gpu_clusters.orchestration.pcs.login import PcsLoginNodes
