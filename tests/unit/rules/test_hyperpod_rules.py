@@ -61,7 +61,7 @@ PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/research"
 
 
 def places(findings: list[Finding]) -> list[tuple[str, str]]:
-    return [(one.id.removeprefix("GPU-HYP-"), one.path) for one in findings]
+    return [(one.id, one.path) for one in findings]
 
 
 def schema_of(name: str) -> dict[str, Any]:
@@ -155,11 +155,11 @@ def test_types() -> None:
     [
         (CapacityTerms(kind=CapacityKind.ON_DEMAND), True, []),
         (CapacityTerms(kind=CapacityKind.SPOT), False, []),
-        (CapacityTerms(kind=CapacityKind.SPOT), True, [("010", "capacity")]),
-        (CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=1.0), False, [("010", "capacity")]),
-        (CapacityTerms(kind=CapacityKind.ON_DEMAND, uses_open_reservations=True), False, [("010", "capacity")]),
-        (CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id="cr-1"), False, [("010", "capacity")]),
-        (CapacityTerms(kind=CapacityKind.CAPACITY_BLOCK, reservation_id="cr-1"), False, [("010", "capacity")]),
+        (CapacityTerms(kind=CapacityKind.SPOT), True, [("GPU-HYP-010", "capacity")]),
+        (CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=1.0), False, [("GPU-HYP-010", "capacity")]),
+        (CapacityTerms(kind=CapacityKind.ON_DEMAND, uses_open_reservations=True), False, [("GPU-HYP-010", "capacity")]),
+        (CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id="cr-1"), False, [("GPU-HYP-010", "capacity")]),
+        (CapacityTerms(kind=CapacityKind.CAPACITY_BLOCK, reservation_id="cr-1"), False, [("GPU-HYP-010", "capacity")]),
     ],
 )
 def test_capacity(terms: CapacityTerms, has_plan: bool, found: list[tuple[str, str]]) -> None:
@@ -170,16 +170,16 @@ def test_training_plans() -> None:
     assert not check_training_plan(PLAN, "ml.p5.48xlarge", families=KNOWN_FAMILIES)
     assert not check_training_plan(None, "ml.p5.48xlarge", families=KNOWN_FAMILIES)
     wrong = check_training_plan("research", "ml.g6.xlarge", families=KNOWN_FAMILIES)
-    assert places(wrong) == [("012", "capacity")] * 2
+    assert places(wrong) == [("GPU-HYP-012", "capacity")] * 2
 
 
 def test_groups() -> None:
     assert not check_instance_group(name="trainers", node_count=4, least_node_count=4)
     wrong = check_instance_group(name="_", node_count=MOST_NODES + 1, least_node_count=MOST_NODES + 2)
     assert places(wrong) == [
-        ("013", "instance_group_name"),
-        ("013", "node_count"),
-        ("013", "least_node_count"),
+        ("GPU-HYP-013", "instance_group_name"),
+        ("GPU-HYP-013", "node_count"),
+        ("GPU-HYP-013", "least_node_count"),
     ]
 
 
@@ -191,7 +191,7 @@ def test_options_of_the_other_orchestrator() -> None:
     assert [one.path for one in check_group_options(slurm, is_eks=True)] == ["node_type", "partition"]
     assert [one.path for one in check_group_options(kubernetes, is_eks=False)] == ["labels", "taints", "image_release"]
     wrong = GroupOptions(node_type="Login", partition="-")
-    assert places(check_group_options(wrong, is_eks=False)) == [("014", "partition")] * 2
+    assert places(check_group_options(wrong, is_eks=False)) == [("GPU-HYP-014", "partition")] * 2
 
 
 def test_storage() -> None:
@@ -199,12 +199,12 @@ def test_storage() -> None:
     assert not check_storage(mounts, volume_gib=500, has_key=True)
     many = {**mounts, "/efs": MountKind.OTHER, "/data": MountKind.LUSTRE, "x/": MountKind.LUSTRE}
     assert places(check_storage(many, volume_gib=0)) == [
-        ("015", "mounts./efs"),
-        ("015", "mounts.x/"),
-        ("015", "mounts"),
-        ("015", "volume_gib"),
+        ("GPU-HYP-015", "mounts./efs"),
+        ("GPU-HYP-015", "mounts.x/"),
+        ("GPU-HYP-015", "mounts"),
+        ("GPU-HYP-015", "volume_gib"),
     ]
-    assert places(check_storage({}, has_key=True)) == [("015", "volume_key")]
+    assert places(check_storage({}, has_key=True)) == [("GPU-HYP-015", "volume_key")]
 
 
 def test_mig_is_by_label() -> None:
@@ -221,28 +221,30 @@ def test_mig_is_by_label() -> None:
 
 def test_what_the_service_decides() -> None:
     assert places(check_not_of_user(["node_count", "launch_template", "user_data_parts"])) == [
-        ("011", "launch_template"),
-        ("011", "user_data_parts"),
+        ("GPU-HYP-011", "launch_template"),
+        ("GPU-HYP-011", "user_data_parts"),
     ]
     assert not check_hyperpod_interfaces(InterfacePolicy.EFA_PER_CARD)
-    assert places(check_hyperpod_interfaces(InterfacePolicy.MAXIMUM_ENA_BANDWIDTH)) == [("011", "interface_policy")]
+    assert places(check_hyperpod_interfaces(InterfacePolicy.MAXIMUM_ENA_BANDWIDTH)) == [
+        ("GPU-HYP-011", "interface_policy")
+    ]
     assert not check_hyperpod_network(group_count=5, subnet_count=16)
     assert places(check_hyperpod_network(group_count=6, subnet_count=0)) == [
-        ("017", "security_groups"),
-        ("017", "vpc_subnets"),
+        ("GPU-HYP-017", "security_groups"),
+        ("GPU-HYP-017", "vpc_subnets"),
     ]
 
 
 def test_deep_checks_recovery_and_accounting() -> None:
     assert not check_deep_checks(instance_type("p5.48xlarge"), ["InstanceStress"], taints=())
     assert places(check_deep_checks(instance_type("m7i.xlarge"), ["InstanceStress"], taints=["a"])) == [
-        ("018", "deep_health_checks"),
-        ("018", "taints"),
+        ("GPU-HYP-018", "deep_health_checks"),
+        ("GPU-HYP-018", "taints"),
     ]
     assert not check_node_recovery(is_automatic=True)
     assert [one.severity for one in check_node_recovery(is_automatic=False)] == [Severity.WARNING]
     assert not check_accounting(is_eks=False, is_continuous=True)
-    assert places(check_accounting(is_eks=True, is_continuous=True)) == [("019", "accounting_database")]
+    assert places(check_accounting(is_eks=True, is_continuous=True)) == [("GPU-HYP-019", "accounting_database")]
 
 
 def test_quotas() -> None:
@@ -261,16 +263,16 @@ def test_quotas() -> None:
         team="V", resources=bad, families=KNOWN_FAMILIES, fair_share_weight=101, borrow_limit_percent=0
     )
     assert places(wrong) == [
-        ("020", "team"),
-        ("020", "fair_share_weight"),
-        ("020", "borrow_limit_percent"),
-        ("001", "resources[0].instance_type"),
-        ("020", "resources[0]"),
-        ("020", "resources[1]"),
-        ("020", "resources[1].mig_profile"),
-        ("020", "resources[2]"),
+        ("GPU-HYP-020", "team"),
+        ("GPU-HYP-020", "fair_share_weight"),
+        ("GPU-HYP-020", "borrow_limit_percent"),
+        ("GPU-HYP-001", "resources[0].instance_type"),
+        ("GPU-HYP-020", "resources[0]"),
+        ("GPU-HYP-020", "resources[1]"),
+        ("GPU-HYP-020", "resources[1].mig_profile"),
+        ("GPU-HYP-020", "resources[2]"),
     ]
-    assert places(check_team_quota(team=None, resources=[], families=())) == [("020", "resources")]
+    assert places(check_team_quota(team=None, resources=[], families=())) == [("GPU-HYP-020", "resources")]
 
 
 def test_governance_is_for_kubernetes() -> None:
@@ -278,8 +280,8 @@ def test_governance_is_for_kubernetes() -> None:
     assert [one.id for one in check_governance(is_eks=False)] == ["GPU-HYP-021"]
     many = {f"p{number}": number for number in range(11)} | {"Upper": 1}
     assert places(check_governance(is_eks=True, priorities=many)) == [
-        ("022", "priorities"),
-        ("022", "priorities.Upper"),
+        ("GPU-HYP-022", "priorities"),
+        ("GPU-HYP-022", "priorities.Upper"),
     ]
 
 
@@ -295,7 +297,9 @@ def test_governance_is_for_kubernetes() -> None:
 )
 def test_clusters_of_eks_that_hyperpod_joins(version: str | None, is_public: bool, found: list[str]) -> None:
     findings = check_eks_of_hyperpod(kubernetes_version=version, is_public=is_public)
-    assert [(one.path, one.severity) for one in findings] == [(path, Severity.WARNING) for path in found]
+    assert [(one.id, one.path, one.severity) for one in findings] == [
+        ("GPU-HYP-024", path, Severity.WARNING) for path in found
+    ]
 
 
 def test_profiles_of_hyperpod() -> None:
