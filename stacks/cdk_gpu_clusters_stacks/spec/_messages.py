@@ -163,10 +163,19 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 #: Other names of orchestrators.
 _ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
+#: Names of what `gpu-clusters export` makes of a file that has `orchestrator: pcs`.
+_EXPORTED = ("parallelcluster", "aws-parallelcluster", "pcluster")
 
 
 def _orchestrator(value: object) -> Finding:
     word = str(value).lower()
+    if word in _EXPORTED:
+        return ORCHESTRATOR.finding(
+            cause="orchestrator: no stack makes a cluster of AWS ParallelCluster; an exported configuration does",
+            got=show(value),
+            allowed=", ".join(ORCHESTRATORS),
+            fix="write orchestrator: pcs, and run gpu-clusters export --to pcluster",
+        )
     near = get_close_matches(_ALSO_CALLED.get(word, word), list(ORCHESTRATORS), n=1)
     later = isinstance(value, str) and value in _PLANNED
     return ORCHESTRATOR.finding(
