@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         InstanceMatchCriteria,
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+    from cdk_gpu_clusters.capacity.training_plan import TrainingPlan
     from cdk_gpu_clusters.catalogue.homes import (
         EfsThroughputMode,
         HomeService,
@@ -101,6 +102,21 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.nodes import EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
+    from cdk_gpu_clusters.orchestration.hyperpod.cluster import AccountingDatabase, HyperPodCluster
+    from cdk_gpu_clusters.orchestration.hyperpod.cluster_base import IHyperPodCluster
+    from cdk_gpu_clusters.orchestration.hyperpod.governance import (
+        HyperPodSchedulerConfig,
+        HyperPodTeamQuota,
+        ResourceSharing,
+    )
+    from cdk_gpu_clusters.orchestration.hyperpod.instance_group import (
+        DeepHealthCheck,
+        HyperPodInstanceGroup,
+        HyperPodInstanceGroupProps,
+        HyperPodTaint,
+        SlurmNodeType,
+    )
+    from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole
     from cdk_gpu_clusters.orchestration.parallelcluster.cluster import ParallelCluster, ParallelClusterProvider
     from cdk_gpu_clusters.orchestration.pcs.cluster import PcsCluster, PcsLog
     from cdk_gpu_clusters.orchestration.pcs.cluster_base import IPcsCluster
@@ -114,6 +130,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.fleet import AlarmSettings
     from cdk_gpu_clusters.rules.gres import GresMode
     from cdk_gpu_clusters.rules.homes import EfsHomes, HomeQuota, OpenZfsHomes
+    from cdk_gpu_clusters.rules.hyperpod import QuotaResource
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
     from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
@@ -132,7 +149,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
 else:
     _EXPORTS = {
-        "EKS_POD_TARGETS": "observability.eks_targets",
+        "AccountingDatabase": "orchestration.hyperpod.cluster",
         "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
         "ArgoRollouts": "observability.model_controllers",
@@ -159,6 +176,8 @@ else:
         "DashboardFileSystem": "observability.panels",
         "DashboardFleet": "observability.panels",
         "DataRepositoryEvent": "rules.data_repository",
+        "DeepHealthCheck": "orchestration.hyperpod.instance_group",
+        "EKS_POD_TARGETS": "observability.eks_targets",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
         "EfsHomes": "rules.homes",
@@ -190,11 +209,19 @@ else:
         "HomeQuota": "rules.homes",
         "HomeService": "catalogue.homes",
         "HomeStore": "storage.home_store",
+        "HyperPodCluster": "orchestration.hyperpod.cluster",
+        "HyperPodInstanceGroup": "orchestration.hyperpod.instance_group",
+        "HyperPodInstanceGroupProps": "orchestration.hyperpod.instance_group",
+        "HyperPodRole": "orchestration.hyperpod.role",
+        "HyperPodSchedulerConfig": "orchestration.hyperpod.governance",
+        "HyperPodTaint": "orchestration.hyperpod.instance_group",
+        "HyperPodTeamQuota": "orchestration.hyperpod.governance",
         "IBatchComputeEnvironment": "orchestration.batch.compute_environment",
         "IBatchJobQueue": "orchestration.batch.queue",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
         "IHomeStore": "storage.home_store_base",
+        "IHyperPodCluster": "orchestration.hyperpod.cluster_base",
         "IKarpenter": "orchestration.eks.karpenter",
         "ILustreStore": "storage.lustre_store_base",
         "IMetricsWorkspace": "observability.workspace",
@@ -256,17 +283,21 @@ else:
         "PodTarget": "rules.scrape",
         "PosixUser": "node.users",
         "PrometheusRules": "observability.prometheus_rules",
+        "QuotaResource": "rules.hyperpod",
         "QuotaType": "catalogue.homes",
         "RayNodes": "node.ray",
         "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
+        "ResourceSharing": "orchestration.hyperpod.governance",
         "RootVolume": "compute.root_volume",
         "ScrapeTarget": "rules.scrape",
         "ScrapedFleet": "observability.scraper",
         "ScrapedNodeGroup": "observability.scraper",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
+        "SlurmNodeType": "orchestration.hyperpod.instance_group",
+        "TrainingPlan": "capacity.training_plan",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserDataPart": "node.settings",
         "UserDirectory": "node.users",
@@ -302,6 +333,7 @@ else:
 
 __all__ = [
     "EKS_POD_TARGETS",
+    "AccountingDatabase",
     "AlarmSettings",
     "AlarmTopic",
     "ArgoRollouts",
@@ -328,6 +360,7 @@ __all__ = [
     "DashboardFileSystem",
     "DashboardFleet",
     "DataRepositoryEvent",
+    "DeepHealthCheck",
     "EfaSecurityGroup",
     "EfaSelfRules",
     "EfsHomes",
@@ -359,11 +392,19 @@ __all__ = [
     "HomeQuota",
     "HomeService",
     "HomeStore",
+    "HyperPodCluster",
+    "HyperPodInstanceGroup",
+    "HyperPodInstanceGroupProps",
+    "HyperPodRole",
+    "HyperPodSchedulerConfig",
+    "HyperPodTaint",
+    "HyperPodTeamQuota",
     "IBatchComputeEnvironment",
     "IBatchJobQueue",
     "IEksGpuCluster",
     "IGpuFleet",
     "IHomeStore",
+    "IHyperPodCluster",
     "IKarpenter",
     "ILustreStore",
     "IMetricsWorkspace",
@@ -425,17 +466,21 @@ __all__ = [
     "PodTarget",
     "PosixUser",
     "PrometheusRules",
+    "QuotaResource",
     "QuotaType",
     "RayNodes",
     "ReadCacheMode",
     "RepairAction",
     "RepairOverride",
+    "ResourceSharing",
     "RootVolume",
     "ScrapeTarget",
     "ScrapedFleet",
     "ScrapedNodeGroup",
     "ServerSecret",
     "ServerSlots",
+    "SlurmNodeType",
+    "TrainingPlan",
     "UpdatePolicy",
     "UserDataPart",
     "UserDirectory",

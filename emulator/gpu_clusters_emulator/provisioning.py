@@ -461,6 +461,12 @@ def _pcs_cluster(birth: Birth) -> Json:
     }
 
 
+def _hyperpod_cluster(birth: Birth) -> Json:
+    """Its attributes; the id has 12 digits by the schema."""
+    arn = birth.world.arn("sagemaker", f"cluster/{birth.short_id('cluster', 12)}")
+    return {"ClusterArn": arn, "ClusterStatus": "InService", "FailureMessage": ""}
+
+
 def _pcs_node_group(birth: Birth) -> Json:
     return _pcs_part(birth, "computenodegroup")
 
@@ -515,6 +521,7 @@ _SPECIAL: Mapping[str, Callable[[Birth], Json]] = {
     Type.EFS: _efs,
     Type.FILE_SYSTEM: _file_system,
     Type.JOB_DEFINITION: _job_definition,
+    Type.HYPERPOD_CLUSTER: _hyperpod_cluster,
     Type.LISTENER: _listener,
     Type.LISTENER_RULE: _listener_rule,
     Type.LOAD_BALANCER: _load_balancer,

@@ -165,6 +165,8 @@ class Type(StrEnum):
     COMPUTE_ENVIRONMENT = "AWS::Batch::ComputeEnvironment"
     JOB_QUEUE = "AWS::Batch::JobQueue"
     JOB_DEFINITION = "AWS::Batch::JobDefinition"
+    HYPERPOD_CLUSTER = "AWS::SageMaker::Cluster"
+    COMPUTE_QUOTA = "AWS::SageMaker::ComputeQuota"
     DELIVERY = "AWS::Logs::Delivery"
     DELIVERY_DESTINATION = "AWS::Logs::DeliveryDestination"
     DELIVERY_SOURCE = "AWS::Logs::DeliverySource"

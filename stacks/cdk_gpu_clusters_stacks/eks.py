@@ -244,13 +244,13 @@ class ServingStack(cdk.Stack):
         """What charts and objects name, for the stack that installs them after this one."""
         reader.add_stack_dependency(self)
         known = serving_names(self._spec)
-        arn = None if self._monitoring is None else read(reader, self._monitoring, "WorkspaceArn")
+        monitoring = self._monitoring
         return ServingNames(
             cluster_name=read(reader, self._cluster, "ClusterName")
             if isinstance(self._cluster, EksStack)
             else known.cluster_name,
             vpc_id=self._site.place.vpc_id(reader),
-            workspace_id=known.workspace_id if arn is None else cdk.Fn.select(1, cdk.Fn.split("/", arn)),
+            workspace_id=known.workspace_id if monitoring is None else read(reader, monitoring, "WorkspaceId"),
         )
 
 

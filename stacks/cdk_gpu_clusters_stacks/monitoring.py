@@ -149,6 +149,9 @@ class MonitoringStack(cdk.Stack):
         workspace = MetricsWorkspace(self, "Workspace", alias=cluster, retention_days=spec.retention_days)
         workspace.add_rules("Rules")
         publish(self, "WorkspaceArn", workspace.workspace_arn, description="Workspace with the metrics")
+        # Readers cannot split the value of another stack.
+        workspace_id = cdk.Fn.select(1, cdk.Fn.split("/", workspace.workspace_arn))
+        publish(self, "WorkspaceId", workspace_id, description="Id of the workspace with the metrics")
         return workspace
 
     def _scrape_pods(

@@ -15,6 +15,7 @@ from cdk_gpu_clusters_stacks.aws_errors import Trouble, aws_error
 
 if TYPE_CHECKING:
     import boto3
+    from botocore.config import Config
 
 
 # What is asked for, and what is on offer.
@@ -52,7 +53,7 @@ class BlockSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockOffer:
-    """A Capacity Block that can be bought.
+    """A Capacity Block, or a training plan, that can be bought.
 
     Attributes:
         id: Id of the offering; it is good for a short while.
@@ -153,16 +154,22 @@ class NoCredentials(Exception):
     """There are no credentials, or they are no longer good."""
 
 
-def ec2_clients(session: boto3.Session, *, attempts: int = 6) -> Ec2Clients:
+def ec2_clients(session: boto3.Session, *, attempts: int = 6, service: str = "ec2") -> Ec2Clients:
     """Clients that retry what is throttled, and give up on a Region that does not answer.
 
     Args:
+        service: `sagemaker` for training plans.
         attempts: How often a call is tried; 1 for one that must not be made twice.
     """
     from botocore.config import Config
 
     config = Config(retries={"mode": "standard", "total_max_attempts": attempts}, connect_timeout=5, read_timeout=30)
-    return lambda region: session.client("ec2", region_name=region, config=config)
+    return lambda region: _client(session, service, region, config)
+
+
+def _client(session: boto3.Session, service: str, region: str, config: Config) -> Any:
+    make: Any = session.client  # its overloads take literals
+    return make(service, region_name=region, config=config)
 
 
 def is_refusal(error: Exception) -> bool:
@@ -315,7 +322,7 @@ def _block(row: dict[str, Any], region: str) -> BlockOffer:
         key=lambda one: (one.starts_at, one.zone),
     )
     first = segments[0]
-    return _of_known_form(
+    return checked_offer(
         BlockOffer(
             id=row["CapacityBlockOfferingId"],
             region=region,
@@ -325,15 +332,18 @@ def _block(row: dict[str, Any], region: str) -> BlockOffer:
             hours=max(part["CapacityBlockDurationHours"] for part in parts),
             starts_at=row.get("StartDate") or first.starts_at,
             ends_at=row.get("EndDate") or max(one.ends_at for one in segments),
-            price=_price(row["UpfrontFee"]),
+            price=checked_price(row["UpfrontFee"]),
             currency=row["CurrencyCode"],
             segments=tuple(segments),
         )
     )
 
 
-def _of_known_form(offer: BlockOffer) -> BlockOffer:
+def checked_offer(offer: BlockOffer) -> BlockOffer:
     """The offer, if its values are what the API documents.
+
+    Args:
+        offer: The offer.
 
     Raises:
         TypeError: If they are not.
@@ -344,7 +354,7 @@ def _of_known_form(offer: BlockOffer) -> BlockOffer:
     for values, kind in ((texts, str), (numbers, int), (dates, datetime)):
         for value in values:
             if type(value) is not kind:
-                raise TypeError(f"EC2 answered {value!r}, not {kind.__name__}")
+                raise TypeError(f"AWS answered {value!r}, not {kind.__name__}")
     return offer
 
 
@@ -352,10 +362,15 @@ def _values(offer: BlockOffer, *names: str) -> Iterator[Any]:
     return (getattr(segment, name) for segment in offer.segments for name in names)
 
 
-def _price(text: Any) -> Decimal:
+def checked_price(text: Any) -> Decimal:
+    """A price of an API as a number.
+
+    Raises:
+        ValueError: If it is none.
+    """
     price = Decimal(text)
     if not price.is_finite():
-        raise ValueError(f"EC2 answered a price of {price}")
+        raise ValueError(f"AWS answered a price of {price}")
     return price
 
 
@@ -392,7 +407,7 @@ def _spot(request: CapacityRequest, region: str, client: Any, now: datetime | No
             zone=str(zone),
             zone_id=str(row["AvailabilityZoneId"]) if "AvailabilityZoneId" in row else None,
             market="spot",
-            usd_per_hour=_price(row["SpotPrice"]),
+            usd_per_hour=checked_price(row["SpotPrice"]),
             price_source=f"spot price since {row['Timestamp']:%Y-%m-%d %H:%M}Z",
         )
 

@@ -42,6 +42,7 @@ GIVEN: dict[str, Callable[[Site], Any]] = {
     "bucket": lambda site: s3.Bucket(site.stack, "Bucket"),
     "cdk": lambda _: cdk,
     "certificate": lambda site: acm.Certificate.from_certificate_arn(site.stack, "Certificate", CERTIFICATE),
+    "ec2": lambda _: ec2,
     "fabric": lambda site: EfaSecurityGroup(site.stack, "Fabric", vpc=site.vpc),
     "gpu_subnet": lambda site: site.vpc.private_subnets[0],
     "gpu_subnets": lambda site: site.one_subnet,

@@ -18,6 +18,7 @@ from cluster_files.store_edits import CLUSTER
 from everything.batch import define_batch
 from everything.eks import define_eks
 from everything.fleets import ENVIRONMENTS, define_training
+from everything.hyperpod import define_hyperpod
 from everything.monitoring import define_monitoring
 from everything.node_groups import define_node_groups
 from everything.pcs import define_pcs
@@ -112,6 +113,7 @@ def stacks() -> dict[str, Define]:
         "eks": define_eks,
         "pcs": define_pcs,
         "batch": define_batch,
+        "hyperpod": define_hyperpod,
     }
     places = ("agnostic", "commercial", "commercial without flags")
 

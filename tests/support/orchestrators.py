@@ -50,6 +50,9 @@ class Willing:
         self.held = False
         self.asked.append("release")
 
+    def reboot(self) -> bool:
+        return False
+
     def keep_new_work_away(self, reason: str) -> None:
         raise AssertionError(reason)
 

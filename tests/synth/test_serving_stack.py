@@ -113,7 +113,7 @@ def test_charts_know_cluster_network_and_workspace_of_this_deployment(stacks: di
     assert "ClusterName" in values
     manifests = of_type(resources(stacks, "lab-software"), "Custom::AWSCDK-EKS-KubernetesResource")
     (scaler,) = [one for one in map(json.dumps, manifests.values()) if "ScaledObject" in one]
-    assert "WorkspaceArn" in scaler
+    assert "WorkspaceId" in scaler
     assert not any("${" in json.dumps(one).replace("${AWS::", "") for one in (*charts.values(), *manifests.values()))
 
 

@@ -39,6 +39,7 @@ from cdk_gpu_clusters.fleet.request import Field
 from cdk_gpu_clusters.node.user_data import check_block_end, check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.fleet import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
+from cdk_gpu_clusters.rules.hyperpod import check_takes_template
 from cdk_gpu_clusters.rules.images import check_moving_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, NetworkInterface, Orchestrator
 from cdk_gpu_clusters.rules.secrets import SECRET
@@ -262,6 +263,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             ConfigError: Faults of type, interfaces and image; then those of capacity, groups and user data at once.
         """
         super().__init__(scope, construct_id)
+        report(self, check_takes_template(orchestrator))
         profile = PROFILES[orchestrator]
         fleet = _resolved or resolve_fleet(
             self,

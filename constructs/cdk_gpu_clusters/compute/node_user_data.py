@@ -25,6 +25,7 @@ from cdk_gpu_clusters.fleet.profile import PROFILES, ImageChoice, OrchestratorPr
 from cdk_gpu_clusters.node.kubernetes_node import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
 from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.user_data import check_user_data
+from cdk_gpu_clusters.rules.hyperpod import check_takes_template
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 _VERSION = re.compile(r"\d\d\.\d\d")
@@ -115,6 +116,7 @@ class NodeUserData(ClusterConstruct):
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, NodeUserDataProps)
+        report(self, check_takes_template(orchestrator))
         profile = PROFILES[orchestrator]
         node_config, slurm_version = options.get("node_config"), options.get("slurm_version")
         requested = {"max_node_count": 1, **options}
@@ -162,7 +164,9 @@ def _check_orchestrator(
         yield FLEETS_OWN.finding(
             cause="nothing would complete the launch of these nodes",
             got=f"orchestrator {profile.orchestrator.value}",
-            allowed=", ".join(one.value for one, other in PROFILES.items() if not other.launch_hook),
+            allowed=", ".join(
+                one.value for one, other in PROFILES.items() if not (other.launch_hook or one.is_hyperpod)
+            ),
             fix="make a GpuFleet",
         )
     if profile.has_node_config:

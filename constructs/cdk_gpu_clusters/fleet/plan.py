@@ -375,6 +375,8 @@ def _decide(
 def _choose_placement(
     request: FleetRequest, record: InstanceType | None, decision: CapacityDecision, *, efa: bool
 ) -> PlacementChoice:
+    if request.profile.joins_hyperpod:
+        return PlacementChoice(origin=GroupOrigin.NONE, strategy=None, reason="SageMaker HyperPod places the nodes")
     placement = _requested_placement(request)
     is_given = request.group_strategy is not None
     if placement is None and not is_given and record is not None and _spreads(request, record):
@@ -482,6 +484,8 @@ def _check_one_placement(plan: FleetPlan) -> list[Finding]:
 
 def _check_capacity(plan: FleetPlan) -> list[Finding]:
     request = plan.request
+    if request.profile.joins_hyperpod:  # its nodes are bought from SageMaker, which has rules of its own
+        return []
     return check_capacity(
         request.terms,
         plan.instance_type,
@@ -510,7 +514,7 @@ def _check_efa_unused(plan: FleetPlan) -> list[Finding]:
 def _check_efa_together(plan: FleetPlan) -> list[Finding]:
     return check_efa_together(
         efa=plan.efa,
-        is_placed=plan.placement.origin is not GroupOrigin.NONE,
+        is_placed=plan.placement.origin is not GroupOrigin.NONE or plan.request.profile.joins_hyperpod,
         is_reserved=plan.terms.kind.is_reserved,
         node_count=plan.maximum,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 
@@ -37,6 +37,7 @@ class GroupKind(str, Enum):
         COMPUTE_NODE_GROUP: A compute node group of AWS PCS.
         SLURM_QUEUE: A queue of AWS ParallelCluster.
         COMPUTE_ENVIRONMENT: A compute environment of AWS Batch.
+        INSTANCE_GROUP: An instance group of SageMaker HyperPod.
     """
 
     AUTO_SCALING_GROUP = "auto-scaling-group"
@@ -44,6 +45,7 @@ class GroupKind(str, Enum):
     COMPUTE_NODE_GROUP = "compute-node-group"
     SLURM_QUEUE = "slurm-queue"
     COMPUTE_ENVIRONMENT = "compute-environment"
+    INSTANCE_GROUP = "instance-group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +137,11 @@ class OrchestratorProfile:
         return self.group is GroupKind.COMPUTE_ENVIRONMENT
 
     @property
+    def joins_hyperpod(self) -> bool:
+        """Whether SageMaker HyperPod launches, places and replaces the nodes: it takes no launch template."""
+        return self.group is GroupKind.INSTANCE_GROUP
+
+    @property
     def has_node_group(self) -> bool:
         """Whether the nodes are a managed node group of Amazon EKS."""
         return self.group is GroupKind.NODE_GROUP
@@ -206,7 +213,19 @@ BATCH = OrchestratorProfile(
     # aws/amazon-ecs-ami @ a2532d3: the recipe installs no EFA software; the driver is the kernel's own.
     reserves_huge_pages=True,
 )
+HYPERPOD_EKS = OrchestratorProfile(
+    orchestrator=Orchestrator.HYPERPOD_EKS,
+    agent="hyperpod-eks",
+    image=ImageChoice.ORCHESTRATOR,
+    group=GroupKind.INSTANCE_GROUP,
+    takes_spot=False,
+    takes_instance_type=False,
+)
+HYPERPOD_SLURM = replace(HYPERPOD_EKS, orchestrator=Orchestrator.HYPERPOD_SLURM, agent="hyperpod-slurm")
 
 PROFILES: Mapping[Orchestrator, OrchestratorProfile] = MappingProxyType(
-    {profile.orchestrator: profile for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS, BATCH)}
+    {
+        profile.orchestrator: profile
+        for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS, BATCH, HYPERPOD_EKS, HYPERPOD_SLURM)
+    }
 )

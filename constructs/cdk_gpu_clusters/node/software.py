@@ -50,6 +50,8 @@ ORDERS: Mapping[str, str] = {
     # A custom action of AWS ParallelCluster runs inside cloud-final, too, and slurmd starts after it.
     "slurm": "files/gpu-node-boot-pcs.conf",
     "batch": "files/gpu-node-boot-batch.conf",
+    "hyperpod-eks": "files/gpu-node-boot-hyperpod.conf",
+    "hyperpod-slurm": "files/gpu-node-boot-hyperpod.conf",
 }
 _USUAL_ORDER = "files/gpu-node-boot-ec2.conf"
 #: Files that can wait for the network, besides the package `gpunode`. Every node has all of them, so that all fleets

@@ -177,13 +177,20 @@ class InterfacePolicy(StrEnum):
 
 
 class Orchestrator(StrEnum):
-    """Who launches the instances; it decides which launch-template fields may be set."""
+    """Who launches the instances; it decides which launch-template fields may be set. HyperPod takes no template."""
 
     EC2 = "ec2"
     EKS_MANAGED = "eks-managed"
     EKS_SELF_MANAGED = "eks-self-managed"
     PCS = "pcs"
     BATCH = "batch"
+    HYPERPOD_EKS = "hyperpod-eks"
+    HYPERPOD_SLURM = "hyperpod-slurm"
+
+    @property
+    def is_hyperpod(self) -> bool:
+        """Whether SageMaker HyperPod launches the instances, and lays out their interfaces by itself."""
+        return self in (Orchestrator.HYPERPOD_EKS, Orchestrator.HYPERPOD_SLURM)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -305,13 +312,25 @@ def plan_interfaces(
         interfaces=interfaces,
         efa_gbps=efa_gbps_of(kind, [i.network_card_index for i in interfaces if i.is_efa]),
         ena_gbps=ena_gbps_of(kind, [i.network_card_index for i in interfaces if i.has_ip]),
-        ip_addresses_per_node=sum(i.has_ip for i in interfaces),
-        may_set_subnet=orchestrator is not Orchestrator.EKS_MANAGED,
+        ip_addresses_per_node=_addresses(kind, interfaces, orchestrator),
+        may_set_subnet=orchestrator is not Orchestrator.EKS_MANAGED and not orchestrator.is_hyperpod,
         may_set_instance_profile=orchestrator in (Orchestrator.EC2, Orchestrator.EKS_SELF_MANAGED),
         may_have_public_ip=len(interfaces) == 1,
         basis=basis,
         findings=tuple(_DEPARTURES[orchestrator](kind, interfaces)) if orchestrator in _DEPARTURES else (),
     )
+
+
+def _addresses(kind: InstanceType, interfaces: Sequence[NetworkInterface], orchestrator: Orchestrator) -> int:
+    """Addresses of a node: one for each interface that takes one, and more on EKS nodes of HyperPod.
+
+    There the first interface holds as many addresses as the type allows: 81 on a p5 node with `efa`, of which 50 are on
+    the first card (Amazon SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod"). AWS states it of
+    p5; for other types it is inferred. That `efa-only` saves the others follows from EC2's own rule that such an
+    interface takes no address.
+    """
+    pods = kind.network.ipv4_per_interface - 1 if orchestrator is Orchestrator.HYPERPOD_EKS else 0
+    return sum(i.has_ip for i in interfaces) + pods
 
 
 def _lay_out(

@@ -18,6 +18,7 @@ from . import (
     eks_clusters,
     eks_node_groups,
     home_file_systems,
+    hyperpod,
     launch_templates,
     load_balancing,
     log_delivery,
@@ -85,6 +86,9 @@ _CREATION: Mapping[str, Check] = {
     "AWS::PCS::Queue": pcs_clusters.queue_faults,
     "AWS::S3Express::BucketPolicy": buckets.directory_bucket_policy_faults,
     "AWS::S3Express::DirectoryBucket": buckets.directory_bucket_faults,
+    "AWS::SageMaker::Cluster": hyperpod.cluster_faults,
+    "AWS::SageMaker::ClusterSchedulerConfig": hyperpod.governed_faults,
+    "AWS::SageMaker::ComputeQuota": hyperpod.quota_faults,
     "AWS::StepFunctions::StateMachine": automation.state_machine_faults,
 }
 # Calls whose input carries the names of the properties. EC2 takes instance types that the enums of its model lack.

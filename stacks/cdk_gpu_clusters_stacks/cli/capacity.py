@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from itertools import count as numbers_from
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from cdk_gpu_clusters.catalogue.instances import instance_type
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.rules.capacity_checks import check_block_request, hours_of
+from cdk_gpu_clusters.rules.hyperpod import check_hyperpod_name, check_training_plan, ml_name
 from cdk_gpu_clusters_stacks import terminal
-from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
+from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market, Problem
 
 from . import complete, output
 from .account import Profile
@@ -58,18 +60,31 @@ def search(
     regions: _Regions = None,
     starts_after: _Start = None,
     ends_before: _End = None,
+    training_plans: Annotated[
+        bool, typer.Option("--training-plans", help="Also training plans, which SageMaker HyperPod uses.")
+    ] = False,
     profile: Profile = None,
     as_json: output.Json = False,
 ) -> None:
     """Show Capacity Blocks, on-demand zones and spot prices of many Regions side by side."""
     request = _request(type_name, count, duration, starts_after, ends_before)
     asked = _regions(request, regions)
+    plans: list[BlockOffer] = []
+    problems: list[Problem] = []
+    if training_plans:
+        _check_plans(request)
+        plans, problems = _plans(request, asked, _clients(profile, asked, service="sagemaker"))
     market = _market(request, asked, _clients(profile, asked))
+    market = replace(market, problems=(*market.problems, *problems))
     if as_json:
-        output.write_document(output.as_json(market))
+        found = {"training_plans": output.as_json(plans)} if training_plans else {}
+        output.write_document({**output.as_json(market), **found})
     else:
         write_market(market)
-    output.leave(0 if market.blocks or market.zones else 1)
+        if training_plans:
+            output.write("\n")
+            write_plans(plans)
+    output.leave(0 if market.blocks or market.zones or plans else 1)
 
 
 @app.command(epilog=examples(f"gpu-clusters capacity watch {_SEARCH} --max-price 240000 --hours 48"))
@@ -149,10 +164,7 @@ def buy(
     if faults := faults_of_offer(offer, request):
         output.stop(f"not bought: {offering} is not what was asked for: {'; '.join(faults)}")
     write_blocks([offer])
-    if limit is not None and not offer.costs_at_most(limit):
-        output.stop(f"it costs {offer.price} {offer.currency}, which is not within {limit} {PRICE_CURRENCY}")
-    if not yes:
-        _confirm(offer)
+    _agree(offer, limit, yes=yes)
     reservations = _buy(offer, _clients(profile, [region], attempts=1), name)
     for one in reservations:
         output.write(f"bought {one.get('CapacityReservationId')} ({one.get('State')})\n", stderr=True)
@@ -164,20 +176,109 @@ def buy(
     output.write(cluster_file_lines(offer, reservations))
 
 
+@app.command(
+    "buy-plan",
+    epilog=examples(
+        f"gpu-clusters capacity buy-plan tpo-0123456789abcdef0 {_SEARCH} --regions us-east-1 --name research",
+        then="The full price is charged at once, and a plan cannot be given back.",
+    ),
+)
+def buy_training_plan(
+    offering: Annotated[str, typer.Argument(help="Id of the offering, as `search --training-plans` shows it.")],
+    type_name: _Type,
+    count: _Count,
+    duration: _Duration,
+    regions: Annotated[str, typer.Option("--regions", help="The Region of the offering.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the training plan.")],
+    starts_after: _Start = None,
+    ends_before: _End = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needs --max-price.")] = False,
+    max_price: Annotated[str | None, typer.Option(metavar="PRICE", help="Buy nothing that costs more, in USD.")] = None,
+    profile: Profile = None,
+) -> None:
+    """Buy a training plan for HyperPod, after its price was typed once more. No deployment ever does this."""
+    from cdk_gpu_clusters_stacks.offers import faults_of_offer
+    from cdk_gpu_clusters_stacks.training_plans import faults_of_plan, plans_in
+
+    limit = None if max_price is None else _price(max_price)
+    if yes and limit is None:
+        output.refuse("capacity buy-plan: --yes needs --max-price")
+    request = _request(type_name, count, duration, starts_after, ends_before)
+    _check_plans(request)
+    raise_for(check_hyperpod_name(name, path="--name"))
+    (region, *more) = _regions(request, regions)
+    if more:
+        output.refuse("capacity buy-plan: give the one Region of the offering")
+    clients = _clients(profile, [region], service="sagemaker")
+    with _refusals(), terminal.steps(f"asking {region}"):
+        plans, problems = plans_in(request, region, clients)
+    offer = next((one for one in plans if one.id == offering), None)
+    if offer is None:
+        reasons = "; ".join(one.reason for one in problems) or "search again: offerings change"
+        output.stop(f"{offering} is not on offer in {region}: {reasons}")
+    if faults := faults_of_offer(offer, request):
+        output.stop(f"not bought: {offering} is not what was asked for: {'; '.join(faults)}")
+    write_plans([offer])
+    _agree(offer, limit, yes=yes)
+    arn = _buy_plan(offer, _clients(profile, [region], attempts=1, service="sagemaker"), name)
+    output.write(f"bought {arn}\n", stderr=True)
+    if faults := faults_of_plan(offer, arn):
+        output.stop(f"bought, but not as it was offered: {'; '.join(faults)}. Ask AWS Support, and use it by hand")
+    output.write(f'capacity=TrainingPlan.from_arn("{arn}")\n')
+
+
+def _buy_plan(offer: BlockOffer, clients: Ec2Clients, name: str) -> str:
+    from cdk_gpu_clusters_stacks.training_plans import PURCHASE, buy_plan
+
+    with _refusals():
+        try:
+            return buy_plan(offer, clients, name=name)
+        except Exception as error:  # noqa: BLE001 - every failure is said in words
+            _stop_purchase(error, offer, PURCHASE, "training plans")
+
+
+def _check_plans(request: CapacityRequest) -> None:
+    """Refuse a type for which no training plan is sold."""
+    name = ml_name(request.instance_type)
+    family = name.split(".")[1]
+    raise_for(check_training_plan(None, name, families={family}, path="--type"))
+
+
+def _plans(request: CapacityRequest, regions: list[str], clients: Ec2Clients) -> tuple[list[BlockOffer], list[Problem]]:
+    from cdk_gpu_clusters_stacks.training_plans import search_plans
+
+    with _refusals(), terminal.steps("asking SageMaker"):
+        return search_plans(request, regions, clients)
+
+
+def _agree(offer: BlockOffer, limit: Decimal | None, *, yes: bool) -> None:
+    """Stop if the offer costs too much, or its price is not typed."""
+    if limit is not None and not offer.costs_at_most(limit):
+        output.stop(f"it costs {offer.price} {offer.currency}, which is not within {limit} {PRICE_CURRENCY}")
+    if not yes:
+        _confirm(offer)
+
+
+def _stop_purchase(error: Exception, offer: BlockOffer, action: str, what: str) -> NoReturn:
+    """Say that nothing was bought, or that it may have been."""
+    from cdk_gpu_clusters_stacks.offers import is_refusal, problem_of
+
+    reason = problem_of(error, region=offer.region, action=action).reason
+    if is_refusal(error):
+        output.stop(f"not bought: {reason}")
+    output.stop(
+        f"no answer: {reason}. It may have been bought: look at the {what} of {offer.region} before you try again"
+    )
+
+
 def _buy(offer: BlockOffer, clients: Ec2Clients, name: str | None) -> list[dict[str, Any]]:
-    from cdk_gpu_clusters_stacks.offers import buy_block, is_refusal, problem_of
+    from cdk_gpu_clusters_stacks.offers import buy_block
 
     with _refusals():
         try:
             return buy_block(offer, clients, cluster=name)
         except Exception as error:  # noqa: BLE001 - every failure is said in words
-            reason = problem_of(error, region=offer.region, action="ec2:PurchaseCapacityBlock").reason
-            if is_refusal(error):
-                output.stop(f"not bought: {reason}")
-            output.stop(
-                f"no answer: {reason}. It may have been bought: look at the Capacity Reservations of {offer.region} "
-                "before you try again"
-            )
+            _stop_purchase(error, offer, "ec2:PurchaseCapacityBlock", "Capacity Reservations")
 
 
 def _confirm(offer: BlockOffer) -> None:
@@ -231,7 +332,7 @@ def _regions(request: CapacityRequest, text: str | None) -> list[str]:
     return found
 
 
-def _clients(profile: str | None, regions: Sequence[str], *, attempts: int = 6) -> Ec2Clients:
+def _clients(profile: str | None, regions: Sequence[str], *, attempts: int = 6, service: str = "ec2") -> Ec2Clients:
     from cdk_gpu_clusters_stacks.aws_session import NoSession, open_session, require_answer
     from cdk_gpu_clusters_stacks.offers import ec2_clients
 
@@ -241,7 +342,7 @@ def _clients(profile: str | None, regions: Sequence[str], *, attempts: int = 6) 
             require_answer(session, regions)
     except NoSession as fault:
         output.refuse(f"capacity: {fault}")
-    return ec2_clients(session, attempts=attempts)
+    return ec2_clients(session, attempts=attempts, service=service)
 
 
 @contextmanager
@@ -303,8 +404,20 @@ def write_market(market: Market) -> None:
 
 def write_blocks(blocks: Sequence[BlockOffer]) -> None:
     """Print Capacity Blocks, each with its segments if it has several."""
+    _write_offers("Capacity Block", blocks)
+
+
+def write_plans(plans: Sequence[BlockOffer]) -> None:
+    """Print training plans, each with its reserved capacities if it has several."""
+    if plans:
+        _write_offers("training plan", plans)
+    else:
+        output.write("no training plan is on offer\n")
+
+
+def _write_offers(title: str, blocks: Sequence[BlockOffer]) -> None:
     output.write_table(
-        ("Capacity Block", "Region", "zone", "starts", "ends", "price", "each hour"),
+        (title, "Region", "zone", "starts", "ends", "price", "each hour"),
         (row for one in blocks for row in _rows(one)),
         right=("price", "each hour"),
     )

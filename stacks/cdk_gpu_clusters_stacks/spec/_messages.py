@@ -23,7 +23,7 @@ from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, home
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, USER_DATA_FILE, WRONG_TYPE, WRONG_VALUE
 from .model import ORCHESTRATORS, ClusterSpec
 
-_PLANNED = ("hyperpod", "parallelcluster", "batch")
+_PLANNED = ("parallelcluster", "batch")
 
 
 def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
@@ -163,19 +163,26 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 #: Other names of orchestrators.
 _ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
-#: Names of what `gpu-clusters export` makes of a file that has `orchestrator: pcs`.
-_EXPORTED = ("parallelcluster", "aws-parallelcluster", "pcluster")
+#: What a name begins with -> why no file has it, and what to do.
+_MADE_ELSEWHERE = {
+    "hyperpod": ("SageMaker HyperPod has constructs, and no cluster file", "use HyperPodCluster in an app of your own"),
+    **dict.fromkeys(
+        ("parallelcluster", "aws-parallelcluster", "pcluster"),
+        (
+            "no stack makes a cluster of AWS ParallelCluster; an exported configuration does",
+            "write orchestrator: pcs, and run gpu-clusters export --to pcluster",
+        ),
+    ),
+}
 
 
 def _orchestrator(value: object) -> Finding:
     word = str(value).lower()
-    if word in _EXPORTED:
-        return ORCHESTRATOR.finding(
-            cause="orchestrator: no stack makes a cluster of AWS ParallelCluster; an exported configuration does",
-            got=show(value),
-            allowed=", ".join(ORCHESTRATORS),
-            fix="write orchestrator: pcs, and run gpu-clusters export --to pcluster",
-        )
+    for name, (cause, fix) in _MADE_ELSEWHERE.items():
+        if word.startswith(name):
+            return ORCHESTRATOR.finding(
+                cause=f"orchestrator: {cause}", got=show(value), allowed=", ".join(ORCHESTRATORS), fix=fix
+            )
     near = get_close_matches(_ALSO_CALLED.get(word, word), list(ORCHESTRATORS), n=1)
     later = isinstance(value, str) and value in _PLANNED
     return ORCHESTRATOR.finding(

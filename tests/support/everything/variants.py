@@ -42,6 +42,8 @@ def define_variants(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
     fabric = EfaSecurityGroup(stack, "Fabric", vpc=open_network.vpc)
     role = NodeRole(stack, "Role")
     for orchestrator in Orchestrator:
+        if orchestrator.is_hyperpod:  # takes no launch template
+            continue
         _for_orchestrator(stack, orchestrator, fabric, role)
     for name in ("First", "Second"):
         GpuFleet(

@@ -85,6 +85,12 @@ def _taint(nodes: list[Any], arguments: list[str]) -> None:
     taints[:] = [old for old in taints if old["key"] != key] + [{"key": key, "value": value, "effect": effect}]
 
 
+def _label(nodes: list[Any], arguments: list[str]) -> None:
+    assert arguments[0] == "node"
+    key, _, value = arguments[2].partition("=")
+    _named(nodes, arguments[1])["metadata"].setdefault("labels", {})[key] = value
+
+
 def _uncordon(nodes: list[Any], arguments: list[str]) -> None:
     _named(nodes, arguments[0])["spec"].pop("unschedulable", None)
 
@@ -106,6 +112,7 @@ COMMANDS = {
     "get": _get,
     "patch": _patch,
     "taint": _taint,
+    "label": _label,
     "cordon": _cordon,
     "uncordon": _uncordon,
     "auth": _who_am_i,

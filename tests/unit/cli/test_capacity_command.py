@@ -504,7 +504,7 @@ def test_a_purchase_is_sent_once_only(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(
         "cdk_gpu_clusters_stacks.offers.ec2_clients",
-        lambda _session, *, attempts: asked.append(attempts),
+        lambda _session, *, attempts, **_: asked.append(attempts),
     )
     monkeypatch.setattr("cdk_gpu_clusters_stacks.aws_session.open_session", lambda _profile: SESSION)
     monkeypatch.setattr("cdk_gpu_clusters_stacks.aws_session.require_answer", lambda *_: None)

@@ -9,7 +9,16 @@ import pytest
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
 from cdk_gpu_clusters.fleet.plan import BLOCK_DRAIN_SECONDS, SPOT_DRAIN_SECONDS, Topic, plan_fleet
-from cdk_gpu_clusters.fleet.profile import BATCH, EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS, PROFILES
+from cdk_gpu_clusters.fleet.profile import (
+    BATCH,
+    EC2,
+    EKS_MANAGED,
+    EKS_SELF_MANAGED,
+    HYPERPOD_EKS,
+    HYPERPOD_SLURM,
+    PCS,
+    PROFILES,
+)
 from cdk_gpu_clusters.fleet.request import Field, FleetRequest, ImageRequest, ReservationFacts, SubnetFacts
 from cdk_gpu_clusters.node.storage import LustreMount
 from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
@@ -164,6 +173,9 @@ def test_the_image_is_chosen_as_the_profile_says() -> None:
         EKS_SELF_MANAGED.orchestrator: None,
         PCS.orchestrator: "ubuntu-24.04",
         BATCH.orchestrator: "al2023",
+        # SageMaker chooses an image of its own.
+        HYPERPOD_EKS.orchestrator: None,
+        HYPERPOD_SLURM.orchestrator: None,
     }
     own = plan_fleet(replace(TRAINERS, image=ImageRequest(is_own=True)))
     assert (own.image, own.kernel) == (None, None)

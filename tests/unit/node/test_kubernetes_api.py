@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.actions.kubernetes import Kubernetes
+from cdk_gpu_clusters.node.gpunode.actions.kubernetes_api import KubeletApi
 from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from services.kubernetes import Kubernetes as Api
@@ -107,6 +108,16 @@ def test_a_node_that_ends_ends_its_pods(site: Site, api: Api) -> None:
     assert kubernetes.end_work() == f"deleted 1 pods of {MINE}"
     assert (list(api.pods), api.disrupted) == ([("jobs", "worker-1")], [("jobs", "worker-0")])
     assert api.is_cordoned(MINE)
+
+
+def test_a_kubelet_may_label_its_own_node(site: Site, api: Api) -> None:
+    """Labels outside of kubernetes.io and k8s.io are free (Kubernetes documentation, NodeRestriction)."""
+    label = "sagemaker.amazonaws.com/node-health-status"
+    cluster = KubeletApi(str(site.config))
+    cluster.label(MINE, label, "UnschedulablePendingReplacement")
+    assert api.nodes[MINE]["metadata"]["labels"][label] == "UnschedulablePendingReplacement"
+    with pytest.raises(ActionError, match="not allowed"):
+        cluster.label(OTHER, label, "UnschedulablePendingReplacement")
 
 
 def test_one_token_serves_many_calls_and_an_old_one_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

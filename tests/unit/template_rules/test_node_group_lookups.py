@@ -144,6 +144,28 @@ def test_lifecycle_scripts_lie_where_the_managed_policy_reads(uri: Any, outcome:
     assert outcomes("GPU-HYP-004", Cluster=hyperpod(LifeCycleConfig={"SourceS3Uri": uri})) == {outcome}
 
 
+@pytest.mark.parametrize(
+    ("action", "outcome"), [("s3:Get*", Outcome.COMPLIANT), ("s3:ListBucket", Outcome.NOT_COMPLIANT)]
+)
+def test_lifecycle_scripts_lie_where_the_role_itself_reads(action: str, outcome: Outcome) -> None:
+    group = {
+        "LifeCycleConfig": {"SourceS3Uri": "s3://scripts/base"},
+        "ExecutionRole": {"Fn::GetAtt": ["Role", "Arn"]},
+    }
+    statement = {"Effect": "Allow", "Action": action, "Resource": "arn:aws:s3:::scripts/base/*"}
+    policy = resource("AWS::IAM::ManagedPolicy", PolicyDocument={"Statement": [statement]}, Roles=[{"Ref": "Role"}])
+    role = resource("AWS::IAM::Role", AssumeRolePolicyDocument={})
+    assert outcomes("GPU-HYP-004", Cluster=hyperpod(**group), Role=role, Policy=policy) == {outcome}
+
+
+def test_a_label_of_hyperpod_may_name_a_configuration_of_its_chart() -> None:
+    labels = {"nvidia.com/mig.config": "mixed-1-3g.40gb-1-4g.40gb"}
+    for kind, outcome in ((P5, Outcome.COMPLIANT), ("p4d.24xlarge", Outcome.NOT_COMPLIANT)):
+        cluster = hyperpod(InstanceType=f"ml.{kind}", KubernetesConfig={"Labels": labels})
+        assert outcomes("GPU-MIG-011", Cluster=cluster) == {outcome}
+    assert outcomes("GPU-MIG-011", Group=node_group(Labels=labels, InstanceTypes=[P5])) == {Outcome.UNDECIDABLE}
+
+
 def test_a_group_of_hyperpod_may_have_a_network_of_its_own() -> None:
     cluster = hyperpod(InstanceType=f"ml.{P5}", OverrideVpcConfig={"SecurityGroupIds": ["sg-0123456789abcdef0"]})
     assert outcomes("GPU-HYP-005", Cluster=cluster) == {Outcome.UNDECIDABLE}

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.catalogue.hyperpod import hyperpod_type_names
 from cdk_gpu_clusters.catalogue.instances import instance_type_names
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.rules.hyperpod import (
+    DEEP_CHECKS,
+    ML_TYPE,
+    NODE_RECOVERY,
+    TRAINING_PLAN,
+    check_deep_checks,
+    check_hyperpod_type,
+    check_node_recovery,
+    check_training_plan,
+    ml_name,
+)
+from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import HYPERPOD, efa_groups, hyperpod_record_of, instance_groups
 from cdk_gpu_clusters.template_rules.lookups.network import exchange_all, groups_at, is_same_zone, known_zone_of
-from cdk_gpu_clusters.template_rules.rule import Fault, applicable, define_template_rule
+from cdk_gpu_clusters.template_rules.lookups.policies import ROLE, statements_of
+from cdk_gpu_clusters.template_rules.rule import Fault, applicable, define_template_rule, faults_of, template_rule
 
 _FAMILIES = {name.partition(".")[0] for name in instance_type_names()}
 
 
-@define_template_rule(
-    "GPU-HYP-001",
-    "an instance type of HyperPod is ml. and the name of an EC2 instance type that HyperPod has",
-    source="botocore 1.44.5, sagemaker service model: ClusterInstanceType",
+@template_rule(
+    ML_TYPE,
     cause="SageMaker refuses a type without its prefix, and one that HyperPod does not have",
     fix="write ml. before the EC2 name",
     url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupSpecification.html",
@@ -31,13 +40,10 @@ def ml_type(resource: Resource) -> Iterator[Fault]:
         name = value.text()
         if name is None:
             continue
-        if not name.startswith("ml."):
-            yield Fault(at=value, got=name, allowed=f"ml.{name}")
-        elif name.split(".")[1] in _FAMILIES and name not in hyperpod_type_names():
-            family = f"ml.{name.split('.')[1]}."
-            sizes = sorted(one for one in hyperpod_type_names() if one.startswith(family))
-            fix = "choose a type that HyperPod has"
-            yield Fault(at=value, got=name, allowed=", ".join(sizes) or "another family", fix=fix)
+        if name != ml_name(name):
+            yield Fault(at=value, got=name, allowed=ml_name(name))
+        else:
+            yield from faults_of(ML_TYPE, check_hyperpod_type(name, families=_FAMILIES), value, own_fix=True)
 
 
 @define_template_rule(
@@ -94,8 +100,14 @@ def lifecycle_bucket(resource: Resource) -> Iterator[Fault]:
         bucket = (text or "").partition("://")[2].partition("/")[0]
         if bucket.startswith("${"):
             raise uri.undecidable("the name of the bucket is known at deployment only")
-        if not bucket.startswith("sagemaker-"):
+        if not bucket.startswith("sagemaker-") and not _reads_objects(group):
             yield Fault(at=uri, got=bucket, allowed="sagemaker-…")
+
+
+def _reads_objects(group: Value) -> bool:
+    """Whether the execution role of a group has a permission of its own to read objects."""
+    role = target_of(group.get("ExecutionRole"), ROLE)
+    return role is not None and any(one.is_allowing and one.names("s3:GetObject") for one in role.once(statements_of))
 
 
 @define_template_rule(
@@ -148,10 +160,8 @@ def one_zone(resource: Resource) -> Iterator[Fault]:
                 yield Fault(at=subnet, got=got, allowed="one zone")
 
 
-@define_template_rule(
-    "GPU-HYP-007",
-    "HyperPod replaces failed nodes automatically",
-    source="botocore 1.44.5, sagemaker service model: CreateCluster, NodeRecovery",
+@template_rule(
+    NODE_RECOVERY,
     severity=Severity.WARNING,
     cause="a node with a failed GPU stays, and every job on it fails again",
     fix="set NodeRecovery to Automatic",
@@ -161,8 +171,7 @@ def one_zone(resource: Resource) -> Iterator[Fault]:
 )
 def node_recovery(resource: Resource) -> Iterator[Fault]:
     recovery = resource.get("NodeRecovery")
-    if recovery.text() == "None":
-        yield Fault(at=recovery, got="None", allowed="Automatic")
+    yield from faults_of(NODE_RECOVERY, check_node_recovery(is_automatic=recovery.text() != "None"), recovery)
 
 
 @define_template_rule(
@@ -201,3 +210,40 @@ def eks_network(resource: Resource) -> Iterator[Fault]:
         yield Fault(at=orchestrator, got=" and ".join(named), allowed="Eks or Slurm", cause=cause)
     if "Eks" in named and not resource.get("VpcConfig").exists:
         yield Fault(at=resource, got="no VpcConfig", allowed="that of the EKS cluster")
+
+
+@template_rule(
+    TRAINING_PLAN,
+    cause="SageMaker finds no node for the group in the plan",
+    fix="leave TrainingPlanArn out, or choose a type for which plans are sold",
+    url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateTrainingPlan.html",
+    on=(HYPERPOD,),
+    looks_at=("InstanceGroups/*/TrainingPlanArn", "InstanceGroups/*/InstanceType"),
+)
+def training_plan(resource: Resource) -> Iterator[Fault]:
+    for group in instance_groups(resource):
+        plan, name = group.get("TrainingPlanArn"), group.get("InstanceType").text()
+        if plan.exists and name is not None and name.startswith("ml."):
+            findings = check_training_plan(plan.text(), name, families=_FAMILIES)
+            yield from faults_of(TRAINING_PLAN, findings, plan)
+
+
+@template_rule(
+    DEEP_CHECKS,
+    cause="the checks of HyperPod cannot run on these nodes",
+    fix="leave OnStartDeepHealthChecks or the taints out",
+    url="https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-eks-resiliency-deep-health-checks.html",
+    on=(HYPERPOD,),
+    looks_at=(
+        "InstanceGroups/*/OnStartDeepHealthChecks",
+        "InstanceGroups/*/InstanceType",
+        "InstanceGroups/*/KubernetesConfig/Taints",
+    ),
+)
+def deep_checks(resource: Resource) -> Iterator[Fault]:
+    for group in instance_groups(resource):
+        checks, record = group.get("OnStartDeepHealthChecks"), hyperpod_record_of(group.get("InstanceType"))
+        if checks.exists and record is not None:
+            names = [one.text() or "" for one in checks.items()]
+            taints = [one.get("Key").text() or "" for one in group.get("KubernetesConfig", "Taints").items()]
+            yield from faults_of(DEEP_CHECKS, check_deep_checks(record, names, taints=taints), checks)

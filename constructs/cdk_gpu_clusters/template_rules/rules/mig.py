@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue.hyperpod import hyperpod_mig_configurations
 from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.rules.mig import (
     DOES_NOT_FIT,
@@ -159,7 +160,7 @@ _ALL = re.compile(r"all-([0-9]g\.[0-9]+gb(?:\+me|\.me)?)")
 )
 def labelled_nodes(resource: Resource) -> Iterator[Fault]:
     for label, records in applicable(list(_labels(resource))):
-        layout = _layout_named(label)
+        layout = _layout_named(label, is_hyperpod=resource.type == HYPERPOD)
         for record in records if layout else ():
             findings, got = check_mig(record, layout or ()), f"{label.text()} on {record.name}"
             for rule in (NOT_CAPABLE, UNKNOWN_PROFILE):
@@ -182,9 +183,12 @@ def _labels(resource: Resource) -> Iterator[tuple[Value, list[InstanceType]]]:
             yield label, [record]
 
 
-def _layout_named(label: Value) -> MigLayout | None:
-    """What a configuration of mig-parted's own asks of a GPU; None where MIG is off."""
+def _layout_named(label: Value, *, is_hyperpod: bool) -> MigLayout | None:
+    """What a configuration of mig-parted's own, or of HyperPod's chart, asks of a GPU; None where MIG is off."""
     name = label.text() or ""
+    devices = hyperpod_mig_configurations().get(name) if is_hyperpod else None
+    if devices is not None:
+        return MigLayout([profile for profile, count in devices.items() for _ in range(count)])
     if name == "all-disabled":
         return None
     if name in ("all-enabled", "all-balanced"):

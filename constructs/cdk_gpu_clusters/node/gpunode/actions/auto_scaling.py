@@ -82,6 +82,10 @@ class AutoScaling:
     def release(self) -> None:
         """Nothing, since there is no hold."""
 
+    def reboot(self) -> bool:
+        """Nothing: the node reboots itself."""
+        return False
+
     def keep_new_work_away(self, reason: str) -> None:
         """Nothing: Auto Scaling assigns no work, and ends the node by itself."""
 

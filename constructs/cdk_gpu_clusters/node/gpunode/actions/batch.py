@@ -63,6 +63,10 @@ class Batch:
     def release(self) -> None:
         """Nothing, since there is no hold."""
 
+    def reboot(self) -> bool:
+        """Nothing: the node reboots itself."""
+        return False
+
     def keep_new_work_away(self, reason: str) -> None:
         """Nothing: only Batch itself can."""
 

@@ -71,6 +71,10 @@ class Kubernetes:
         return {node["metadata"]["name"] for node in bad} - {name}
 
     def take_out(self, severity: Severity, reason: str) -> None:
+        """Take the node out of service permanently, in the same way as until `release`."""
+        self.hold(severity, reason)
+
+    def hold(self, severity: Severity, reason: str) -> None:
         """Set the condition, then keep pods away. The cordon comes last, since `why_out` reads it."""
         name = self._mine()["metadata"]["name"]
         word = severity.name.lower()
@@ -84,10 +88,6 @@ class Kubernetes:
         self._cluster.change_condition(name, condition)
         self._taint(name, f"{TAINT}={word}:NoSchedule")
         self._cluster.cordon(name)
-
-    def hold(self, severity: Severity, reason: str) -> None:
-        """Take the node out of service until `release`, in the same way."""
-        self.take_out(severity, reason)
 
     def holds(self) -> bool:
         """Whether it is cordoned, and its condition is that of this software."""
@@ -130,6 +130,10 @@ class Kubernetes:
             "lastTransitionTime": _now(),
         }
         self._cluster.change_condition(name, condition)
+
+    def reboot(self) -> bool:
+        """Nothing: the node reboots itself."""
+        return False
 
     def keep_new_work_away(self, reason: str) -> None:
         """Taint and cordon the node."""

@@ -57,6 +57,9 @@ class Cluster(Protocol):
     def taint(self, node: str, taint: str) -> None:
         """Set a taint of a node, or remove it if a `-` follows its key."""
 
+    def label(self, node: str, key: str, value: str) -> None:
+        """Set a label of a node."""
+
     def mark(self, namespace: str, pods: Sequence[str], condition: Mapping[str, str]) -> None:
         """Set a condition of pods."""
 
@@ -98,6 +101,9 @@ class Kubectl:
 
     def taint(self, node: str, taint: str) -> None:
         self._run("taint", "node", node, taint, "--overwrite")
+
+    def label(self, node: str, key: str, value: str) -> None:
+        self._run("label", "node", node, f"{key}={value}", "--overwrite")
 
     def mark(self, namespace: str, pods: Sequence[str], condition: Mapping[str, str]) -> None:
         self._patch("pod", *pods, f"--namespace={namespace}", condition=condition)
@@ -147,6 +153,9 @@ class KubeletApi:
 
     def taint(self, node: str, taint: str) -> None:
         raise ActionError(f"a kubelet may not modify taints: {taint} of {node}")
+
+    def label(self, node: str, key: str, value: str) -> None:
+        self._call("PATCH", f"/api/v1/nodes/{quote(node)}", json.dumps({"metadata": {"labels": {key: value}}}))
 
     def mark(self, namespace: str, pods: Sequence[str], condition: Mapping[str, str]) -> None:
         for pod in pods:

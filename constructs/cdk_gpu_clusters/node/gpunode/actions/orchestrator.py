@@ -95,6 +95,16 @@ class Orchestrator(Protocol):
             ActionError: If it fails.
         """
 
+    def reboot(self) -> bool:
+        """Ask the orchestrator to reboot this held node, if it wants to do that itself.
+
+        Returns:
+            Whether it was asked; otherwise the node reboots itself.
+
+        Raises:
+            ActionError: If it fails.
+        """
+
     def keep_new_work_away(self, reason: str) -> None:
         """Mark a node that is about to end.
 

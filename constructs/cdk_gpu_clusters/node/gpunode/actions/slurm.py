@@ -175,6 +175,10 @@ class Slurm:
         self._run("scontrol", "update", f"NodeName={mine.name}", "State=RESUME")
         return mine.reason
 
+    def reboot(self) -> bool:
+        """Nothing: the node reboots itself."""
+        return False
+
     def keep_new_work_away(self, reason: str) -> None:
         """End it, unless it already accepts no jobs.
 

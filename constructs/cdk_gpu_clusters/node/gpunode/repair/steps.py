@@ -94,12 +94,14 @@ class Steps:
         return fault
 
     def reboot(self) -> None:
-        """Ask systemd for a reboot.
+        """Ask the orchestrator for a reboot, or systemd.
 
         Raises:
             ActionError: If it refuses.
         """
         run("sync", timeout_seconds=_SYNC_SECONDS)
+        if self._orchestrator.reboot():
+            return
         outcome = run("systemctl", "--no-block", "reboot", timeout_seconds=_UNIT_SECONDS)
         if not outcome.ok:
             raise ActionError(f"systemctl reboot: {outcome.words}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..actions.auto_scaling import AutoScaling
 from ..actions.batch import Batch
+from ..actions.hyperpod import HyperPodKubernetes, HyperPodSlurm
 from ..actions.kubernetes import Kubernetes
 from ..actions.orchestrator import Orchestrator
 from ..actions.slurm import Slurm
@@ -36,6 +37,8 @@ _ORCHESTRATORS: Mapping[str, Callable[[Node], Orchestrator]] = {
     "slurm": Slurm,
     "pcs": Slurm,
     "batch": Batch,
+    "hyperpod-eks": HyperPodKubernetes,
+    "hyperpod-slurm": HyperPodSlurm,
 }
 _INTERVAL_SECONDS = 10
 # A lost node costs minutes to hours of its capacity, and a Capacity Block may have no other. A reboot costs minutes.
@@ -110,7 +113,7 @@ def make_watch(
 
 
 def orchestrator_of(node: Node) -> Orchestrator | None:
-    """The orchestrator that GPU_ORCHESTRATOR names: `ec2`, `eks`, `slurm`, `pcs` or `batch`; None if none."""
+    """The orchestrator that GPU_ORCHESTRATOR names, such as `ec2` or `pcs`; None if it names none."""
     make = _ORCHESTRATORS.get(node.settings.text("orchestrator").lower())
     return make(node) if make else None
 

@@ -1,0 +1,1 @@
+"""Clusters of Amazon SageMaker HyperPod, on Slurm and on Amazon EKS."""

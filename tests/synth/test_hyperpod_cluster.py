@@ -1,0 +1,280 @@
+"""A HyperPod cluster on Slurm and on Amazon EKS: what is said to the service, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import aws_cdk as cdk
+import boto3
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk.assertions import Annotations, Match
+from botocore.validate import ParamValidator
+from cfnlint import ManualArgs, lint
+from moto import mock_aws
+
+from cdk_gpu_clusters import (
+    AccountingDatabase,
+    Capacity,
+    ConfigError,
+    GpuLaunchTemplate,
+    HyperPodCluster,
+    MigLayout,
+    Orchestrator,
+    QuotaResource,
+    TrainingPlan,
+)
+from cdk_gpu_clusters.template_rules.engine import judge, not_compliant
+from cdk_gpu_clusters.template_rules.registry import every_rule
+from cdk_gpu_clusters.template_rules.template import Template
+from everything.hyperpod import PLAN, hyperpod_on_eks, hyperpod_on_slurm, slurm_of_hyperpod
+from stack_fixtures import Resources, Site, of_type, only
+
+CLUSTER = "AWS::SageMaker::Cluster"
+
+
+@dataclass
+class Made:
+    """A cluster with its template."""
+
+    cluster: HyperPodCluster
+    resources: Resources
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        return only(self.resources, CLUSTER)
+
+    @property
+    def groups(self) -> dict[str, dict[str, Any]]:
+        return {group["InstanceGroupName"]: group for group in self.properties["InstanceGroups"]}
+
+
+@pytest.fixture(scope="module")
+def on_slurm(app_factory: Any) -> Made:
+    """A Slurm cluster with every option, synthesized once."""
+    site = Site(app_factory(), None)
+    return Made(hyperpod_on_slurm(site), site.resources())
+
+
+@pytest.fixture(scope="module")
+def on_eks(app_factory: Any) -> Made:
+    """A cluster on Amazon EKS with MIG, quotas and priorities, synthesized once."""
+    site = Site(app_factory(), None)
+    return Made(hyperpod_on_eks(site), site.resources())
+
+
+def test_slurm_is_managed_and_has_a_controller(on_slurm: Made) -> None:
+    properties = on_slurm.properties
+    assert properties["ClusterName"] == "research"
+    assert (properties["NodeRecovery"], properties["NodeProvisioningMode"]) == ("Automatic", "Continuous")
+    slurm_of = properties["Orchestrator"]["Slurm"]
+    assert slurm_of["SlurmConfigStrategy"] == "Managed"
+    assert (slurm_of["AccountingDatabase"]["Endpoint"], slurm_of["AccountingDatabase"]["Port"]) == (
+        "db.example.com",
+        3306,
+    )
+    controller = on_slurm.groups["controller"]
+    assert (controller["SlurmConfig"], controller["InstanceCount"]) == ({"NodeType": "Controller"}, 1)
+    assert "LifeCycleConfig" not in controller, "nodes without accelerators get the set-up of HyperPod alone"
+
+
+def test_a_group_says_all_that_was_asked_for(on_slurm: Made) -> None:
+    group = on_slurm.groups["trainers"]
+    assert (group["InstanceType"], group["InstanceCount"], group["MinInstanceCount"]) == ("ml.p5.48xlarge", 4, 2)
+    assert group["TrainingPlanArn"] == PLAN.arn
+    assert group["NetworkInterface"] == {"InterfaceType": "efa-only"}
+    assert group["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
+    assert group["SlurmConfig"] == {"NodeType": "Compute", "PartitionNames": ["train"]}
+    volume, lustre, homes = group["InstanceStorageConfigs"]
+    assert volume == {"EbsVolumeConfig": {"VolumeSizeInGB": 500}}
+    assert (lustre["FsxLustreConfig"]["MountName"], lustre["FsxLustreConfig"]["MountPath"]) == ("abcdefgh", "/fsx")
+    assert homes["FsxOpenZfsConfig"]["MountPath"] == "/home"
+    assert group["LifeCycleConfig"]["OnInitComplete"] == "setup.sh"
+    spot = on_slurm.groups["spot"]
+    assert spot["CapacityRequirements"] == {"Spot": {}}
+    assert spot["NetworkInterface"] == {"InterfaceType": "efa"}
+    assert "OverrideVpcConfig" not in spot
+    assert spot["LifeCycleConfig"] != group["LifeCycleConfig"], "each group has the settings of its own nodes"
+
+
+def test_every_group_of_a_node_exchanges_efa_traffic(on_slurm: Made) -> None:
+    groups = on_slurm.groups["trainers"]["OverrideVpcConfig"]["SecurityGroupIds"]
+    assert len(groups) == 3
+    for way, peer in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
+        rules = of_type(on_slurm.resources, f"AWS::EC2::SecurityGroup{way}").values()
+        with_itself = [
+            one["Properties"]["GroupId"]
+            for one in rules
+            if one["Properties"]["IpProtocol"] == "-1" and one["Properties"].get(peer) == one["Properties"]["GroupId"]
+        ]
+        assert all(group in with_itself for group in groups)
+
+
+def test_nothing_starts_before_its_permissions_and_rules(on_slurm: Made) -> None:
+    [needs] = [one["DependsOn"] for one in of_type(on_slurm.resources, CLUSTER).values()]
+    policies = [
+        *of_type(on_slurm.resources, "AWS::IAM::ManagedPolicy"),
+        *of_type(on_slurm.resources, "AWS::IAM::Policy"),
+    ]
+    assert set(policies) <= set(needs)
+    assert sum("SelfRules" in one for one in needs) == 6
+
+
+def test_the_role_reads_the_scripts_of_its_cluster_alone(on_slurm: Made) -> None:
+    uri = json.dumps(on_slurm.groups["trainers"]["LifeCycleConfig"]["SourceS3Uri"])
+    policy = next(
+        one["Properties"]["PolicyDocument"]["Statement"]
+        for name, one in of_type(on_slurm.resources, "AWS::IAM::ManagedPolicy").items()
+        if "ReadScripts" in name
+    )
+    read, listed = policy
+    folder = f"hyperpod-{on_slurm.cluster.unique_name}/"
+    assert folder in uri
+    assert json.dumps(read["Resource"]).endswith(f'/{folder}*"]]}}')
+    assert listed["Condition"] == {"StringLike": {"s3:prefix": [f"{folder}*"]}}
+    actions = {
+        action
+        for one in of_type(on_slurm.resources, "AWS::IAM::ManagedPolicy").values()
+        for statement in one["Properties"]["PolicyDocument"]["Statement"]
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+    }
+    assert not [one for one in actions if one.startswith(("ecr:", "eks", "ec2:Assign", "ec2:Attach"))], "those of EKS"
+
+
+def test_split_gpus_are_a_label(on_eks: Made) -> None:
+    properties = on_eks.properties
+    assert "Eks" in properties["Orchestrator"]
+    assert properties["TieredStorageConfig"] == {"Mode": "Enable", "InstanceMemoryAllocationPercentage": 20}
+    group = on_eks.groups["slices"]
+    assert group["KubernetesConfig"] == {
+        "Labels": {"nvidia.com/mig.config": "mixed-1-3g.20gb-1-4g.20gb", "team": "vision"},
+        "Taints": [{"Key": "nvidia.com/gpu", "Value": "present", "Effect": "NoSchedule"}],
+    }
+    assert "SlurmConfig" not in group
+    assert "NetworkInterface" not in group
+    assert group["ImageReleaseVersion"] == "1.2.3"
+    assert "sg-0123456789abcdef0" in properties["VpcConfig"]["SecurityGroupIds"]
+
+
+def test_teams_have_quotas_and_priorities(on_eks: Made) -> None:
+    quota = only(on_eks.resources, "AWS::SageMaker::ComputeQuota")
+    assert quota["ComputeQuotaTarget"] == {"TeamName": "vision", "FairShareWeight": 40}
+    assert quota["ComputeQuotaConfig"]["ComputeQuotaResources"] == [
+        {"InstanceType": "ml.p5.48xlarge", "Accelerators": 16},
+        {"InstanceType": "ml.p4d.24xlarge", "AcceleratorPartition": {"Type": "mig-3g.20gb", "Count": 4}},
+    ]
+    config = only(on_eks.resources, "AWS::SageMaker::ClusterSchedulerConfig")["SchedulerConfig"]
+    assert config["PriorityClasses"] == [{"Name": "training", "Weight": 80}, {"Name": "research", "Weight": 20}]
+
+
+@pytest.mark.parametrize("made", ["on_slurm", "on_eks"])
+def test_the_schema_and_the_own_rules_hold(made: str, request: pytest.FixtureRequest) -> None:
+    """CloudFormation's own schema, by cfn-lint; and the rules over templates."""
+    template = {"Resources": request.getfixturevalue(made).resources}
+    assert lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"])) == []
+    verdicts = not_compliant(judge(Template.of(template, region="us-east-1"), every_rule()))
+    assert [f"{one.rule.id} at {one.path}: {one.message}" for one in verdicts] == []
+
+
+@pytest.mark.parametrize("made", ["on_slurm", "on_eks"])
+def test_the_api_takes_the_cluster(made: str, request: pytest.FixtureRequest) -> None:
+    """Every property is one of CreateCluster in the published model, with a value that it takes."""
+    shape = boto3.client("sagemaker", region_name="us-east-1").meta.service_model.operation_model("CreateCluster")
+    report = ParamValidator().validate(_literal(request.getfixturevalue(made).properties), shape.input_shape)
+    assert report.generate_report() == ""
+
+
+def test_moto_makes_the_cluster(on_eks: Made) -> None:
+    """With assets in a bucket whose name begins with sagemaker-: moto takes no other one."""
+    text = json.dumps(_literal(on_eks.properties)).replace("s3://cdk-hnb659fds-", "s3://sagemaker-")
+    properties = json.loads(text)
+    with mock_aws():
+        client = boto3.client("sagemaker", region_name="us-east-1")
+        arn = client.create_cluster(**properties)["ClusterArn"]
+        assert client.describe_cluster(ClusterName=arn)["ClusterName"] == properties["ClusterName"]
+        nodes = client.list_cluster_nodes(ClusterName=arn)["ClusterNodeSummaries"]
+        assert {node["InstanceGroupName"] for node in nodes} == set(on_eks.groups)
+
+
+def _literal(value: Any) -> Any:
+    """A property with texts in the place of functions, as CloudFormation sends it."""
+    if isinstance(value, list):
+        return [_literal(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"Fn::GetAtt": [_, "Arn"]}:
+            return "arn:aws:iam::123456789012:role/hyperpod"
+        case {"Fn::GetAtt": _}:
+            return "sg-0123456789abcdef9"
+        case {"Ref": str(name)}:
+            return {"AWS::Region": "us-east-1", "AWS::AccountId": "123456789012", "AWS::Partition": "aws"}.get(
+                name, "amazonaws.com"
+            )
+        case {"Fn::Sub": str(text)}:
+            return text.replace("${AWS::AccountId}", "123456789012").replace("${AWS::Region}", "us-east-1")
+        case {"Fn::Join": [str(between), list(parts)]}:
+            return between.join(_literal(part) for part in parts)
+    return {name: _literal(one) for name, one in value.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"capacity": Capacity.from_reservation_id("cr-0123456789abcdef0")}, {"GPU-HYP-010"}),
+        (
+            {"capacity": Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2027-01-01T11:30Z")},
+            {"GPU-HYP-010"},
+        ),
+        ({"placement_group": None, "user_data_parts": [], "launch_template": "lt"}, {"GPU-HYP-011"}),
+        ({"capacity": TrainingPlan.from_arn("arn:aws:other")}, {"GPU-HYP-012"}),
+        ({"node_count": 7_000}, {"GPU-HYP-013"}),
+        ({"labels": {"a": "b"}}, {"GPU-HYP-014"}),
+        ({"volume_gib": 0}, {"GPU-HYP-015"}),
+        ({"efa": False, "mig": MigLayout(["3g.40gb", "4g.40gb"])}, {"GPU-HYP-016"}),
+        ({"setup_script": f"echo {cdk.Aws.REGION}"}, {"GPU-HYP-023"}),
+        ({"instance_type": "trn2u.48xlarge"}, {"GPU-HYP-001"}),
+        ({"vpc_subnets": ec2.SubnetSelection(one_per_az=True)}, {"GPU-FAB-003", "GPU-FAB-004"}),
+    ],
+)
+def test_what_hyperpod_refuses_is_refused_here(site: Site, options: dict[str, Any], found: set[str]) -> None:
+    cluster = slurm_of_hyperpod(site)
+    given = {"instance_type": "p5.48xlarge", "node_count": 2, **options}
+    with pytest.raises(ConfigError) as refused:
+        cluster.add_instance_group("Trainers", **given)
+    assert {one.id for one in refused.value.findings} == found
+    assert all(one.path.startswith("Site/HyperPod/Trainers") for one in refused.value.findings)
+    assert all(one.fix or one.allowed for one in refused.value.findings)
+
+
+def test_no_launch_template_is_for_hyperpod(site: Site) -> None:
+    with pytest.raises(ConfigError, match=r"GPU-HYP-011.*add_instance_group"):
+        GpuLaunchTemplate(site.stack, "Template", instance_type="p5.48xlarge", orchestrator=Orchestrator.HYPERPOD_SLURM)
+
+
+def test_a_cluster_needs_a_network(site: Site) -> None:
+    with pytest.raises(TypeError, match="vpc, or eks_cluster"):
+        HyperPodCluster(site.stack, "HyperPod")
+
+
+def test_nodes_that_are_not_recovered_are_a_warning(site: Site) -> None:
+    slurm_of_hyperpod(site, node_recovery=False)
+    warnings = Annotations.from_stack(site.stack).find_warning("*", Match.string_like_regexp("GPU-HYP-007"))
+    assert len(warnings) == 1
+
+
+def test_a_database_needs_continuous_provisioning(site: Site) -> None:
+    secret = secretsmanager.Secret.from_secret_name_v2(site.stack, "Secret", "slurm-accounting")
+    database = AccountingDatabase(endpoint="db.example.com", secret=secret)
+    with pytest.raises(ConfigError, match="GPU-HYP-019"):
+        slurm_of_hyperpod(site, accounting_database=database, continuous_provisioning=False)
+
+
+def test_slurm_has_no_quotas(site: Site) -> None:
+    with pytest.raises(ConfigError, match="GPU-HYP-021"):
+        slurm_of_hyperpod(site).add_team_quota(
+            "Vision", team="vision", resources=[QuotaResource(instance_type="p5.48xlarge", node_count=1)]
+        )
