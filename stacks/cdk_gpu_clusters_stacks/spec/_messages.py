@@ -163,17 +163,26 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 #: Other names of orchestrators.
 _ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
+#: What a name begins with -> why no file has it, and what to do.
+_MADE_ELSEWHERE = {
+    "hyperpod": ("SageMaker HyperPod has constructs, and no cluster file", "use HyperPodCluster in an app of your own"),
+    **dict.fromkeys(
+        ("parallelcluster", "aws-parallelcluster", "pcluster"),
+        (
+            "no stack makes a cluster of AWS ParallelCluster; an exported configuration does",
+            "write orchestrator: pcs, and run gpu-clusters export --to pcluster",
+        ),
+    ),
+}
 
 
 def _orchestrator(value: object) -> Finding:
     word = str(value).lower()
-    if word.startswith("hyperpod"):
-        return ORCHESTRATOR.finding(
-            cause="orchestrator: SageMaker HyperPod has constructs, and no cluster file",
-            got=show(value),
-            allowed=", ".join(ORCHESTRATORS),
-            fix="use HyperPodCluster in an app of your own",
-        )
+    for name, (cause, fix) in _MADE_ELSEWHERE.items():
+        if word.startswith(name):
+            return ORCHESTRATOR.finding(
+                cause=f"orchestrator: {cause}", got=show(value), allowed=", ".join(ORCHESTRATORS), fix=fix
+            )
     near = get_close_matches(_ALSO_CALLED.get(word, word), list(ORCHESTRATORS), n=1)
     later = isinstance(value, str) and value in _PLANNED
     return ORCHESTRATOR.finding(
