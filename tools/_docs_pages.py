@@ -32,6 +32,7 @@ NAVIGATION: Sections = {
         "docs/capacity.md",
         "docs/storage.md",
         "docs/inference.md",
+        "docs/orchestrators.md",
         "docs/eks.md",
         "docs/eks-software.md",
         "docs/eks-scaling.md",

@@ -23,8 +23,6 @@ from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, home
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, USER_DATA_FILE, WRONG_TYPE, WRONG_VALUE
 from .model import ORCHESTRATORS, ClusterSpec
 
-_PLANNED = ("parallelcluster", "batch")
-
 
 def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
     """Turn pydantic's errors into faults, leaving out those that only follow from another."""
@@ -165,6 +163,10 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 _ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
 #: What a name begins with -> why no file has it, and what to do.
 _MADE_ELSEWHERE = {
+    "batch": (
+        "AWS Batch has constructs, and no cluster file",
+        "use BatchComputeEnvironment and BatchMultiNodeJob in an app of your own",
+    ),
     "hyperpod": ("SageMaker HyperPod has constructs, and no cluster file", "use HyperPodCluster in an app of your own"),
     **dict.fromkeys(
         ("parallelcluster", "aws-parallelcluster", "pcluster"),
@@ -184,14 +186,11 @@ def _orchestrator(value: object) -> Finding:
                 cause=f"orchestrator: {cause}", got=show(value), allowed=", ".join(ORCHESTRATORS), fix=fix
             )
     near = get_close_matches(_ALSO_CALLED.get(word, word), list(ORCHESTRATORS), n=1)
-    later = isinstance(value, str) and value in _PLANNED
     return ORCHESTRATOR.finding(
-        cause="orchestrator: planned, not built yet" if later else "orchestrator: not one that this version builds",
+        cause="orchestrator: not one that this version builds",
         got=show(value),
         allowed=", ".join(ORCHESTRATORS),
-        fix=f"write orchestrator: {near[0]}"
-        if near
-        else f"write orchestrator: {' or '.join(ORCHESTRATORS)}, or leave it out (planned: {', '.join(_PLANNED)})",
+        fix=f"write orchestrator: {near[0]}" if near else f"write orchestrator: {' or '.join(ORCHESTRATORS)}",
     )
 
 
