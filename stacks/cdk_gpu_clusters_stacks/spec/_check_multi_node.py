@@ -80,12 +80,13 @@ def _check_shape(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
 def _about_domain(view: PlannedFleet, nodes_per_server: int) -> Iterator[Finding]:
     """What the function that makes the objects would refuse, with the fix in the keys of the file."""
     pool = view.node_group.pool
-    more_than_half = pool.node_count // 2 + 1
+    more_than_half, widest = pool.node_count // 2 + 1, domain_nodes(pool)
+    alone = f"write nodes_per_server: {more_than_half} or more, or " if more_than_half <= widest else ""
     fixes = {
         NODE_COUNT.id: f"write nodes_per_server: 2 to {pool.node_count}, or more nodes",
         ULTRASERVERS.id: f"choose p6e-gb200.36xlarge, or {_REMOVE}",
-        DOMAIN_SIZE.id: f"write nodes_per_server: {domain_nodes(pool)} or less",
-        ONE_SERVER.id: f"write nodes_per_server: {more_than_half} or more, or make a fleet for each server",
+        DOMAIN_SIZE.id: f"write nodes_per_server: {widest} or less",
+        ONE_SERVER.id: f"{alone}make a fleet for each server",
     }
     for finding in check_multi_node(view.name, pool, nodes_per_server, compute_domain=True):
         yield replace(finding, path="", fix=fixes.get(finding.id, finding.fix))

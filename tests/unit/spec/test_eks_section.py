@@ -197,6 +197,16 @@ def test_a_model_over_several_nodes_is_one_vllm_server_in_one_ultraserver(
     ] == expected
 
 
+@pytest.mark.parametrize(
+    ("nodes", "fix"),
+    [(18, "write nodes_per_server: 10 or more, or make a fleet for each server"), (36, "make a fleet for each server")],
+)
+def test_a_fix_of_several_servers_is_one_that_an_ultraserver_has(nodes: int, fix: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(WITH_DOMAINS + LARGE.replace("nodes: 9", f"nodes: {nodes}, nodes_per_server: {nodes // 2}"))
+    assert [one.fix for one in read_cluster(file).findings if one.id == "GPU-IMEX-004"] == [fix]
+
+
 def test_nodes_of_reserved_capacity_are_in_the_zones_of_a_gateway_if_there_is_one(tmp_path: Path) -> None:
     """Without a gateway no load balancer has to reach them."""
     domains = "software: { compute_domains: true }"
