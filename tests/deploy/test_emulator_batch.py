@@ -122,10 +122,20 @@ def test_an_update_keeps_the_environment(account: InProcessEmulator, stack: Stac
     assert account.deploy(stack(variant)) == before
 
 
-@pytest.mark.parametrize("variant", ["a block with a larger disk", "the next block"])
-def test_on_a_block_it_is_replaced_and_the_queue_moves(account: InProcessEmulator, stack: Stack, variant: str) -> None:
-    before = account.deploy(stack("a block"))
-    after = account.deploy(stack(variant))
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("a block", "a block with a larger disk"),
+        ("a block", "the next block"),
+        ("a block", "on demand"),
+        ("on demand", "a block"),
+    ],
+)
+def test_with_a_block_it_is_replaced_and_the_queue_moves(
+    account: InProcessEmulator, stack: Stack, first: str, then: str
+) -> None:
+    before = account.deploy(stack(first))
+    after = account.deploy(stack(then))
     assert after["Environment"] != before["Environment"]
     assert after["JobQueue"] == before["JobQueue"]
     [left] = account.resources("AWS::Batch::ComputeEnvironment")

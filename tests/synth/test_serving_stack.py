@@ -205,7 +205,7 @@ def test_the_script_asks_for_each_name_before_it_is_needed(files: dict[str, str]
         used = next(index for index, line in enumerate(lines) if user in line)
         assert asked < used, name
         assert f"\\${{{name}}}" in lines[used]
-    assert "METRICS_WORKSPACE_ID=${METRICS_WORKSPACE_ID##*/}" in lines
+    assert "OutputKey=='WorkspaceId'" in next(line for line in lines if line.startswith("METRICS_WORKSPACE_ID="))
     charts = [line.partition("--install ")[2].split()[0] for line in lines if "--install" in line]
     assert charts[-len(CHARTS) :] == CHARTS
 

@@ -145,24 +145,15 @@ def buy(
     profile: Profile = None,
 ) -> None:
     """Buy a Capacity Block, after its price was typed once more. No deployment ever does this."""
-    from cdk_gpu_clusters_stacks.offers import blocks_in, cluster_file_lines, faults_of_offer, faults_of_purchase
+    from cdk_gpu_clusters_stacks.offers import blocks_in, cluster_file_lines, faults_of_purchase
 
-    limit = None if max_price is None else _price(max_price)
-    if yes and limit is None:
-        output.refuse("capacity buy: --yes needs --max-price")
+    limit = _limit("buy", max_price, yes=yes)
     request = _request(type_name, count, duration, starts_after, ends_before)
-    (region, *more) = _regions(request, regions)
-    if more:
-        output.refuse("capacity buy: give the one Region of the offering")
+    region = _one_region("buy", request, regions)
     clients = _clients(profile, [region])
     with _refusals(), terminal.steps(f"asking {region}"):
         blocks, problems = blocks_in(request, region, clients)
-    offer = next((one for one in blocks if one.id == offering), None)
-    if offer is None:
-        reasons = "; ".join(one.reason for one in problems) or "search again: offerings change"
-        output.stop(f"{offering} is not on offer in {region}: {reasons}")
-    if faults := faults_of_offer(offer, request):
-        output.stop(f"not bought: {offering} is not what was asked for: {'; '.join(faults)}")
+    offer = _chosen(offering, blocks, problems, request, region)
     write_blocks([offer])
     _agree(offer, limit, yes=yes)
     reservations = _buy(offer, _clients(profile, [region], attempts=1), name)
@@ -197,27 +188,17 @@ def buy_training_plan(
     profile: Profile = None,
 ) -> None:
     """Buy a training plan for HyperPod, after its price was typed once more. No deployment ever does this."""
-    from cdk_gpu_clusters_stacks.offers import faults_of_offer
     from cdk_gpu_clusters_stacks.training_plans import faults_of_plan, plans_in
 
-    limit = None if max_price is None else _price(max_price)
-    if yes and limit is None:
-        output.refuse("capacity buy-plan: --yes needs --max-price")
+    limit = _limit("buy-plan", max_price, yes=yes)
     request = _request(type_name, count, duration, starts_after, ends_before)
     _check_plans(request)
     raise_for(check_hyperpod_name(name, path="--name"))
-    (region, *more) = _regions(request, regions)
-    if more:
-        output.refuse("capacity buy-plan: give the one Region of the offering")
+    region = _one_region("buy-plan", request, regions)
     clients = _clients(profile, [region], service="sagemaker")
     with _refusals(), terminal.steps(f"asking {region}"):
         plans, problems = plans_in(request, region, clients)
-    offer = next((one for one in plans if one.id == offering), None)
-    if offer is None:
-        reasons = "; ".join(one.reason for one in problems) or "search again: offerings change"
-        output.stop(f"{offering} is not on offer in {region}: {reasons}")
-    if faults := faults_of_offer(offer, request):
-        output.stop(f"not bought: {offering} is not what was asked for: {'; '.join(faults)}")
+    offer = _chosen(offering, plans, problems, request, region)
     write_plans([offer])
     _agree(offer, limit, yes=yes)
     arn = _buy_plan(offer, _clients(profile, [region], attempts=1, service="sagemaker"), name)
@@ -225,6 +206,35 @@ def buy_training_plan(
     if faults := faults_of_plan(offer, arn):
         output.stop(f"bought, but not as it was offered: {'; '.join(faults)}. Ask AWS Support, and use it by hand")
     output.write(f'capacity=TrainingPlan.from_arn("{arn}")\n')
+
+
+def _limit(command: str, max_price: str | None, *, yes: bool) -> Decimal | None:
+    """The most that may be paid; required where no one is asked."""
+    if yes and max_price is None:
+        output.refuse(f"capacity {command}: --yes needs --max-price")
+    return None if max_price is None else _price(max_price)
+
+
+def _one_region(command: str, request: CapacityRequest, regions: str) -> str:
+    (region, *more) = _regions(request, regions)
+    if more:
+        output.refuse(f"capacity {command}: give the one Region of the offering")
+    return region
+
+
+def _chosen(
+    offering: str, offers: Sequence[BlockOffer], problems: Sequence[Problem], request: CapacityRequest, region: str
+) -> BlockOffer:
+    """The offer of an id; stops if there is none, or if it is not what was asked for."""
+    from cdk_gpu_clusters_stacks.offers import faults_of_offer
+
+    offer = next((one for one in offers if one.id == offering), None)
+    if offer is None:
+        reasons = "; ".join(one.reason for one in problems) or "search again: offerings change"
+        output.stop(f"{offering} is not on offer in {region}: {reasons}")
+    if faults := faults_of_offer(offer, request):
+        output.stop(f"not bought: {offering} is not what was asked for: {'; '.join(faults)}")
+    return offer
 
 
 def _buy_plan(offer: BlockOffer, clients: Ec2Clients, name: str) -> str:

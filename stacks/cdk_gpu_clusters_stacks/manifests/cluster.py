@@ -161,19 +161,18 @@ def serving_names(spec: ClusterSpec) -> ServingNames:
     )
 
 
-def _outputs(spec: ClusterSpec) -> dict[str, tuple[str, str, str]]:
-    """Variable -> the stack and the output that have its value, and what the shell takes of it."""
+def _outputs(spec: ClusterSpec) -> dict[str, tuple[str, str]]:
+    """Variable -> the stack and the output that have its value."""
     stores = {
-        variable(store, name): (stack, output, "")
+        variable(store, name): (stack, output)
         for store, stack in store_stacks(spec).items()
         for name, output in OUTPUTS.items()
     }
     return {
         **stores,
-        _CLUSTER_NAME: (eks_stack(spec.name), "ClusterName", ""),
-        _VPC_ID: (network_stack(spec.name), "VpcId", ""),
-        # The id is the end of the ARN.
-        _WORKSPACE: (monitoring_stack(spec.name), "WorkspaceArn", "##*/"),
+        _CLUSTER_NAME: (eks_stack(spec.name), "ClusterName"),
+        _VPC_ID: (network_stack(spec.name), "VpcId"),
+        _WORKSPACE: (monitoring_stack(spec.name), "WorkspaceId"),
     }
 
 
@@ -388,11 +387,10 @@ def _lookups(spec: ClusterSpec, names: Sequence[str]) -> list[str]:
         f"{name}=$(aws cloudformation describe-stacks --region {spec.region} --stack-name {stack} "
         f"--query \"Stacks[0].Outputs[?OutputKey=='{output}'].OutputValue\" --output text)"
         for name in names
-        for stack, output, _ in [outputs[name]]
+        for stack, output in [outputs[name]]
     ]
-    cut = [f"{name}=${{{name}{outputs[name][2]}}}" for name in names if outputs[name][2]]
     of_stores = all(outputs[name][0] in store_stacks(spec).values() for name in names)
-    return [*told, *_check_lookups(names, "of a file system " if of_stores else ""), *cut, ""] if names else []
+    return [*told, *_check_lookups(names, "of a file system " if of_stores else ""), ""] if names else []
 
 
 def _check_lookups(names: Sequence[str], which: str) -> list[str]:

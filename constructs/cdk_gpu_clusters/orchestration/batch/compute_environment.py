@@ -392,10 +392,11 @@ def _resource(scope: Construct, made: _Made) -> batch.CfnComputeEnvironment:
         if made.scale_down_minutes is None
         else {"minScaleDownDelayMinutes": made.scale_down_minutes},
     }
-    # Dictionaries in camel case, which CDK passes on as given.
+    # Only the new template decides whether an update replaces. So an environment that is no longer replaced, such as
+    # one that leaves a block, is another resource. Dictionaries in camel case, which CDK passes on as given.
     environment = batch.CfnComputeEnvironment(
         scope,
-        "Resource",
+        "Replaced" if made.environment.replaces else "Resource",
         type="MANAGED",
         state="ENABLED",
         replace_compute_environment=made.environment.replaces,
