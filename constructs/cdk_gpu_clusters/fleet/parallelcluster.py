@@ -32,11 +32,13 @@ class ObjectRight:
     Attributes:
         bucket_name: The bucket.
         prefix: What the keys begin with; empty for all.
+        key: Key of the one object; empty for all with the prefix.
         write: Whether they also write.
     """
 
     bucket_name: str
     prefix: str = ""
+    key: str = ""
     write: bool = False
 
     def document(self) -> dict[str, Any]:
@@ -46,7 +48,7 @@ class ObjectRight:
             >>> ObjectRight(bucket_name="corpus", prefix="tokens/").document()
             {'BucketName': 'corpus', 'KeyName': 'tokens/*'}
         """
-        right = {"BucketName": self.bucket_name, "KeyName": f"{self.prefix}*"}
+        right = {"BucketName": self.bucket_name, "KeyName": self.key or f"{self.prefix}*"}
         return {**right, **({"EnableWriteAccess": True} if self.write else {})}
 
 

@@ -45,7 +45,7 @@ class DeployedIds:
     """The ids of what stacks of the cluster make.
 
     Attributes:
-        faults: What was asked for and is not known.
+        faults: What was asked for and is not known: the first output of a stack for each key.
     """
 
     def __init__(self, outputs: Outputs) -> None:
@@ -55,6 +55,7 @@ class DeployedIds:
             outputs: Outputs by stack.
         """
         self._outputs = outputs
+        self._unknown: set[tuple[str, Key]] = set()
         self.faults: list[Fault] = []
 
     def of(self, stack: str, output: str, *, key: Key) -> str:
@@ -66,7 +67,8 @@ class DeployedIds:
             key: What in the cluster file it is made for.
         """
         value = self._outputs.get(stack, {}).get(output, "")
-        if not value:
+        if not value and (stack, key) not in self._unknown:
+            self._unknown.add((stack, key))
             finding = DEPLOYED.finding(
                 cause=f"only the deployment of the stack {stack} knows its output {output}",
                 got="nothing" if not self._outputs else f"outputs without {stack}.{output}",

@@ -160,7 +160,13 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 
 #: Other names of orchestrators.
-_ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
+_ALSO_CALLED = {
+    "kubernetes": "eks",
+    "k8s": "eks",
+    "slurm": "pcs",
+    "none": "ec2",
+    **dict.fromkeys(("aws-parallelcluster", "pcluster"), "parallelcluster"),
+}
 #: What a name begins with -> why no file has it, and what to do.
 _MADE_ELSEWHERE = {
     "batch": (
@@ -168,13 +174,6 @@ _MADE_ELSEWHERE = {
         "use BatchComputeEnvironment and BatchMultiNodeJob in an app of your own",
     ),
     "hyperpod": ("SageMaker HyperPod has constructs, and no cluster file", "use HyperPodCluster in an app of your own"),
-    **dict.fromkeys(
-        ("parallelcluster", "aws-parallelcluster", "pcluster"),
-        (
-            "no stack makes a cluster of AWS ParallelCluster; an exported configuration does",
-            "write orchestrator: pcs, and run gpu-clusters export --to pcluster",
-        ),
-    ),
 }
 
 

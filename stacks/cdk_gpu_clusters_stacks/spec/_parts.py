@@ -21,6 +21,7 @@ from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ORCHESTRATORS, ClusterSpec
 from .monitoring import MonitoringSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
+from .parallelcluster import ParallelClusterSpec
 from .pcs import PcsSpec
 
 
@@ -67,6 +68,9 @@ class SpecParts:
         eks_is_broken: Whether its section has a fault.
         pcs: The Slurm cluster, as far as the file describes it.
         pcs_is_broken: Whether its section has a fault.
+        parallelcluster: The cluster of AWS ParallelCluster, as far as the file describes it.
+        parallelcluster_is_broken: Whether its section has a fault.
+        slurm_section: That of the two that is of the orchestrator of the file, if it is valid.
         monitoring: What shows and bounds the cluster, if its section is valid.
         monitoring_is_broken: Whether its section has a fault.
         paths: Directories that stores with a fault link to S3.
@@ -83,6 +87,9 @@ class SpecParts:
     eks_is_broken: bool = False
     pcs: PcsSpec | None = None
     pcs_is_broken: bool = False
+    parallelcluster: ParallelClusterSpec | None = None
+    parallelcluster_is_broken: bool = False
+    slurm_section: PcsSpec | ParallelClusterSpec | None = None
     monitoring: MonitoringSpec | None = None
     monitoring_is_broken: bool = False
     paths: Mapping[Key, str] = field(default_factory=dict)
@@ -115,6 +122,8 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
         profile=ORCHESTRATORS[spec.orchestrator],
         eks=None if spec.eks == EksSpec() else spec.eks,
         pcs=None if spec.pcs == PcsSpec() else spec.pcs,
+        parallelcluster=None if spec.parallelcluster == ParallelClusterSpec() else spec.parallelcluster,
+        slurm_section=spec.slurm_section,
         monitoring=spec.monitoring,
     )
 
@@ -124,6 +133,7 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
     region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
     monitoring = _if_valid(_MONITORING, data.get("monitoring"))
     pcs = _if_valid(_PCS, data.get("pcs"), context)
+    parallelcluster = _if_valid(_PARALLELCLUSTER, data.get("parallelcluster"))
     profile = next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator", "ec2")), None)
     return SpecParts(
         region if isinstance(region, str) and region else None,
@@ -137,6 +147,9 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         eks_is_broken="eks" in data and eks is None,
         pcs=None if profile is None else pcs,
         pcs_is_broken="pcs" in data and pcs is None,
+        parallelcluster=None if profile is None else parallelcluster,
+        parallelcluster_is_broken="parallelcluster" in data and parallelcluster is None,
+        slurm_section=parallelcluster if (profile or EC2).joins_parallelcluster else pcs,
         monitoring=monitoring,
         monitoring_is_broken="monitoring" in data and monitoring is None,
         paths=dict(_linked_paths(data.get("data"))),
@@ -181,6 +194,7 @@ _NETWORK: TypeAdapter[Any] = TypeAdapter(NetworkSpec)
 _MONITORING: TypeAdapter[Any] = TypeAdapter(MonitoringSpec)
 _EKS: TypeAdapter[Any] = TypeAdapter(EksSpec)
 _PCS: TypeAdapter[Any] = TypeAdapter(PcsSpec)
+_PARALLELCLUSTER: TypeAdapter[Any] = TypeAdapter(ParallelClusterSpec)
 
 
 def _if_valid(form: TypeAdapter[Any], raw: object, context: Mapping[str, Path] | None = None) -> Any:

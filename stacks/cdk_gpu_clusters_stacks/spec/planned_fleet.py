@@ -164,7 +164,8 @@ class PlannedFleet(FleetPart):
     @property
     def slurm_node_settings(self) -> Mapping[str, str]:
         """What the file sets of its nodes in slurm.conf."""
-        return {} if self.parts.pcs is None else self.parts.pcs.node_settings.get(self.name, {})
+        section = self.parts.slurm_section
+        return {} if section is None else section.node_settings.get(self.name, {})
 
     @property
     def slurm_version(self) -> str:
