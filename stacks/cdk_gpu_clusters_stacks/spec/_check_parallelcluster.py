@@ -84,6 +84,7 @@ def check_parallelcluster(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> l
     section = parts.slurm_section
     if isinstance(section, ParallelClusterSpec):
         faults += [*_check_machines(section, fleets), *_check_names(section, parts)]
+        faults += _check_volumes(section, parts)
     return faults
 
 
@@ -252,7 +253,7 @@ def _check_machines(section: ParallelClusterSpec, fleets: Sequence[PlannedFleet]
 
 
 def _check_names(section: ParallelClusterSpec, parts: SpecParts) -> Iterator[Fault]:
-    """Find fleets and stores that are named and not there."""
+    """Find fleets that are named and not there."""
     names = [part.name for part in parts.fleets if isinstance(part.spec, FleetSpec)]
     for name in section.node_settings:
         if name not in names:
@@ -264,6 +265,10 @@ def _check_names(section: ParallelClusterSpec, parts: SpecParts) -> Iterator[Fau
                 yield from faults_at((*key, index), [named_twice(fleet)])
             if fleet not in names:
                 yield from faults_at((*key, index), [no_fleet(fleet, names)])
+
+
+def _check_volumes(section: ParallelClusterSpec, parts: SpecParts) -> Iterator[Fault]:
+    """Find volumes of stores that are not there, and stores whose volume is not known."""
     stores = parts.stores or {}
     homes = [name for name, store in stores.items() if isinstance(store, ExistingOpenZfsSpec)]
     for name in section.volumes if parts.stores is not None else ():

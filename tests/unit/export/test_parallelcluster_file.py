@@ -182,7 +182,8 @@ def test_stores_are_shared_storage_by_their_ids() -> None:
 def test_checkpoints_are_reached_by_the_nodes_that_have_them() -> None:
     rights = queue_of("pcs-p5-capacity-block", "trainers")["Iam"]["S3Access"]
     assert {"BucketName": "checkpoints-bucket", "KeyName": "trainers/*", "EnableWriteAccess": True} in rights
-    assert "CHECKPOINT_S3_URI=s3://checkpoints-bucket/trainers/" in script_of("pcs-p5-capacity-block")
+    action = queue_of("pcs-p5-capacity-block", "trainers")["CustomActions"]["OnNodeConfigured"]
+    assert action["Args"] == ["configured", _CHECKPOINTS]
 
 
 def test_head_and_login_nodes_are_of_the_architecture_of_the_fleets() -> None:
@@ -224,13 +225,16 @@ def script_of(name: str) -> str:
     return text
 
 
+_CHECKPOINTS = "CHECKPOINT_S3_URI=s3://checkpoints-bucket/trainers/"
+
+
 def test_the_script_is_named_by_its_text_and_runs_twice() -> None:
     actions = queue_of("pcs-p5-capacity-block", "trainers")["CustomActions"]
     [path] = [path for path in exported("pcs-p5-capacity-block").files if path.startswith("scripts/nodes-")]
     url = f"s3://my-bucket/cluster/{path.removeprefix('scripts/')}"
     assert actions == {
         "OnNodeStart": {"Script": url, "Args": ["start"]},
-        "OnNodeConfigured": {"Script": url, "Args": ["configured"]},
+        "OnNodeConfigured": {"Script": url, "Args": ["configured", _CHECKPOINTS]},
     }
 
 
@@ -282,6 +286,25 @@ def test_a_dynamic_node_is_powered_down_in_place_of_a_drain(tmp_path: Path, host
     settings = (tmp_path / "etc/gpu-cluster/node.env").read_text().split("\n")
     assert f"GPU_NODE_NAME={host}" in settings
     assert ("GPU_SCALES=1" in settings) is scales
+
+
+def test_jobs_find_what_only_a_deployment_knows(tmp_path: Path) -> None:
+    script = script_of("pcs-p5-capacity-block")
+    for arguments in (("start",), ("configured", _CHECKPOINTS, "OTHER=a b")):
+        assert run(script, tmp_path, *arguments).returncode == 0
+    sessions = (tmp_path / "etc/profile.d/gpu-cluster.sh").read_text()
+    shown = subprocess.run(
+        ["bash", "-c", f'{sessions}\necho "$CHECKPOINT_S3_URI|$OTHER"'], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == "s3://checkpoints-bucket/trainers/|a b\n"
+
+
+def test_the_environment_of_the_cluster_file_wins(tmp_path: Path) -> None:
+    text = _ARM + "      environment: { CHECKPOINT_S3_URI: s3://mine }\n"
+    [script] = [one for path, one in export_parallelcluster(read(text), _OPTIONS).files.items() if "nodes-dev" in path]
+    for arguments in (("start",), ("configured", _CHECKPOINTS)):
+        assert run(script, tmp_path, *arguments, host="dev-st-dev-1").returncode == 0
+    assert (tmp_path / "etc/profile.d/gpu-cluster.sh").read_text().count("CHECKPOINT_S3_URI") == 1
 
 
 def test_a_node_whose_checks_fail_fails_its_custom_action(tmp_path: Path) -> None:
