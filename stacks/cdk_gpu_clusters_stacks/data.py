@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -240,6 +241,9 @@ class HomeStack(DataStack):
         )
         publish(self, "FileSystemId", self.store.file_system_id, description="The file system")
         publish(self, "DnsName", self.store.dns_name, description="Name to mount")
+        if isinstance(self.store.cfn_file_system, fsx.CfnFileSystem):
+            volume_id = self.store.cfn_file_system.attr_root_volume_id
+            publish(self, "VolumeId", volume_id, description="Volume that is mounted")
         publish(
             self,
             "ServerGroupId",

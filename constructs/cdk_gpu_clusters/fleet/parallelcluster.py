@@ -115,6 +115,16 @@ def capacity_type(fleet: FleetPlan) -> str:
     return _BLOCK if fleet.terms.kind.is_block else _CAPACITY_TYPES.get(fleet.terms.kind, _ON_DEMAND)
 
 
+def static_nodes(fleet: FleetPlan) -> int:
+    """How many nodes of a fleet always run; Slurm starts the others for jobs.
+
+    Args:
+        fleet: The plan of the fleet.
+    """
+    # Nodes of a block come and go with it, and nothing else changes their number.
+    return fleet.maximum if fleet.keeps_size else fleet.request.minimum or 0
+
+
 def check_queue_fleet(fleet: FleetPlan, name: str, slurm_settings: Mapping[str, str]) -> list[Finding]:
     """Find what ParallelCluster refuses of a fleet, beyond what is wrong with the fleet itself.
 
@@ -246,8 +256,7 @@ def _compute_resource(
 ) -> dict[str, Any]:
     fleet = member.fleet
     price, most = fleet.terms.max_price_usd_per_hour, nodes or fleet.maximum
-    # Nodes of a block come and go with it, and nothing else changes their number.
-    least = most if fleet.keeps_size else fleet.request.minimum or 0
+    least = most if fleet.keeps_size else static_nodes(fleet)
     settings = _without_weight(member.slurm_settings)
     weight = next((found for one in member.slurm_settings.items() if (found := _weight(*one))), None)
     return {

@@ -41,6 +41,23 @@ def read_outputs(text: str) -> Outputs:
     return {stack: dict(values) for stack, values in found.items()}
 
 
+class NamedOutputs(dict[str, Mapping[str, str]]):
+    """Outputs of whatever stack, each with its own name as its value."""
+
+    def get(self, key: str, default: object = None) -> Mapping[str, str]:  # noqa: ARG002
+        """The outputs of a stack."""
+        return _Named(key)
+
+
+class _Named(dict[str, str]):
+    def __init__(self, stack: str) -> None:
+        super().__init__()
+        self._stack = stack
+
+    def get(self, key: str, default: object = None) -> str:  # type: ignore[override] # noqa: ARG002
+        return f"{self._stack}.{key}"
+
+
 class DeployedIds:
     """The ids of what stacks of the cluster make.
 

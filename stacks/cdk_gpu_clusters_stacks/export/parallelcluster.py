@@ -14,7 +14,7 @@ from cdk_gpu_clusters.node.storage import checkpoint_environment
 from cdk_gpu_clusters.rules.parallelcluster import not_exported
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters.rules.slurm_conf import JOB_SETTINGS, merged_settings
-from cdk_gpu_clusters_stacks.export.deployed import DeployedIds, Outputs
+from cdk_gpu_clusters_stacks.export.deployed import DeployedIds, NamedOutputs, Outputs
 from cdk_gpu_clusters_stacks.export.kept_scripts import CopiedScripts, DeployedScripts, KeptScripts
 from cdk_gpu_clusters_stacks.export.scripts import HEAD_NODE, scripts_of
 from cdk_gpu_clusters_stacks.export.stores import shared_storage
@@ -96,6 +96,16 @@ def export_parallelcluster(spec: ClusterSpec, options: ExportOptions) -> Exporte
     faults += [*writer.ids.faults, *writer.faults, *_without(spec, options)]
     text = _header(spec, options) + document_text(document)
     return Exported(files={CONFIGURATION: text, **writer.files}, faults=tuple(faults))
+
+
+def named_configuration(spec: ClusterSpec) -> tuple[dict[str, Any], dict[str, str]]:
+    """The configuration of a cluster with the names of outputs in place of what only a deployment knows, and scripts.
+
+    Args:
+        spec: A cluster of ParallelCluster without errors.
+    """
+    writer = _Writer(spec, ExportOptions(scripts=("scripts", ""), outputs=NamedOutputs()))
+    return writer.document(), dict(writer.files)
 
 
 def _without(spec: ClusterSpec, options: ExportOptions) -> list[Fault]:

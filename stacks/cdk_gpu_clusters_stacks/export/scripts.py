@@ -58,16 +58,7 @@ def _node_script(fleet: PlannedFleet) -> str:
     environment = dict(fleet.spec.environment) if isinstance(fleet.spec, FleetSpec) else {}
     if fleet.scratch is not None:
         environment["SCRATCH_DIR"] = fleet.scratch.mount_point
-    own = replace(
-        request,
-        # ParallelCluster mounts file systems and local disks, and its daemons read the metadata service.
-        mounts=(),
-        scratch=False,
-        metadata_users=("*",),
-        watch=fleet.spec.watch.settings,
-        exporters=None,
-        environment=environment,
-    )
-    by_efa = lustre_efa(request.mounts, plan.instance_type, plan.maximum) if plan.efa else None
+    own = replace(request, environment=environment)
+    by_efa = lustre_efa(fleet.node_mounts(), plan.instance_type, plan.maximum) if plan.efa else None
     efa_count = node_interfaces(plan.instance_type, efa=plan.efa).efa_count
     return compute_node_script(replace(node_settings(plan, own), lustre_efa=by_efa, efa_interface_count=efa_count))

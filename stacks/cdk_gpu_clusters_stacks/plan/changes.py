@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cdk_gpu_clusters.errors import Finding, raise_for
+from cdk_gpu_clusters_stacks.export.parallelcluster import named_configuration
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
 from cdk_gpu_clusters_stacks.spec._check_data import check_change_of
 from cdk_gpu_clusters_stacks.spec.changes import Changes, ChangingKey, Resource, changing_keys
@@ -169,7 +170,9 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
     sides = _side(stack, before, after), _side(stack, after, before)
     rows = ROWS[stack.kind]
     found: Iterable[Change]
-    if stack.kind not in _NODES:
+    if stack.kind == "pcluster":
+        found = _of_parallelcluster(rows, *sides)
+    elif stack.kind not in _NODES:
         found = [change for row in rows for change in _of_row(row, *sides)]
     elif before.fleets[stack.of].view.profile is not after.fleets[stack.of].view.profile:
         found = _to_another_orchestrator(rows, *sides)
@@ -208,6 +211,30 @@ def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Ch
             yield _change(row, Effect.ADDED, other_group, _OTHER_GROUP, source=_OTHER_SOURCE)
         else:
             yield from _of_row(row, before, after)
+
+
+def _of_parallelcluster(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
+    """The configuration changes with nearly all keys of fleets, and is compared as a whole."""
+    for row in rows:
+        if row.resource is not Resource.CONFIGURATION:
+            yield from _of_row(row, before, after)
+        elif named_configuration(before.cluster) != named_configuration(after.cluster):
+            yield _change(
+                row, Effect.UPDATED, tuple(sorted(_written_keys(before, after))), row.updated, nodes=str(row.nodes)
+            )
+
+
+def _written_keys(before: Side, after: Side) -> Iterator[str]:
+    """Keys that differ and are in a configuration of ParallelCluster: the innermost of each."""
+    old, new = before.cluster.training.fleets, after.cluster.training.fleets
+    yield from (f"training.fleets.{name}" for name in old.keys() ^ new.keys())
+    both = old.keys() & new.keys()
+    sides = [{one.key: one.value for one in changing_keys(side.cluster, both)} for side in (before, after)]
+    differ = {key for key in {**sides[0], **sides[1]} if sides[0].get(key) != sides[1].get(key)}
+    for key in differ:
+        is_inner = not any(other.startswith(f"{key}.") for other in differ) and key != "training.fleets"
+        if is_inner and key.partition(".")[0] in ("data", "network", "parallelcluster", "tags", "training"):
+            yield key
 
 
 def _of_pool(row: Row, before: Side, after: Side) -> Iterator[Change]:

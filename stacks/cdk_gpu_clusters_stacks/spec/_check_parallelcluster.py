@@ -73,7 +73,7 @@ def check_export(spec: ClusterSpec) -> list[Fault]:
         return faults_at(("orchestrator",), [finding])
     parts = parallelcluster_parts(spec)
     fleets = [PlannedFleet.of(part, parts) for part in parts.fleets]
-    return [*_check_cluster(parts, fleets), *omissions(spec)]
+    return [*omissions(spec), *_check_cluster(parts, fleets)]
 
 
 def check_parallelcluster(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
