@@ -1,4 +1,4 @@
-"""The Slurm cluster of AWS PCS or ParallelCluster on the page: a box of the topology, and tables of it and its nodes."""
+"""The Slurm cluster of AWS PCS or ParallelCluster on the page: a box in the topology, and tables."""
 
 from __future__ import annotations
 

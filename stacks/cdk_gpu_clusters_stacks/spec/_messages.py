@@ -16,7 +16,7 @@ from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.rules.capacity import TIME_ZONE
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
-from . import _base, capacity, data, eks, fleet, inference, monitoring, network, pcs
+from . import _base, capacity, data, eks, fleet, inference, monitoring, network, parallelcluster, pcs
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
 from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, homes_of, meant_key, number_in, usable_name
@@ -325,6 +325,7 @@ PATTERNS = {
     _pattern_of(_base.UserName): ("the name or number of a user, or '*'", "ubuntu", ""),
     _pattern_of(_base.Line): ("one line of printable ASCII text", "INFO", ""),
     _pattern_of(monitoring.HostedZoneId): ("the id of a hosted zone", "Z0123456789ABCDEFGHIJ", ""),
+    _pattern_of(parallelcluster.VolumeId): ("the id of a volume of FSx for OpenZFS", "fsvol-0123456789abcdef0", ""),
     _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
     _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),
     _pattern_of(data.ExportPath): ("a directory of a file system", "/fsx/home", ""),

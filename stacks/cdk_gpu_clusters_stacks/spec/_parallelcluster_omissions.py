@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from cdk_gpu_clusters.rules.parallelcluster import not_exported
 
@@ -11,6 +11,7 @@ from ._parts import FleetPart, SpecParts
 from .data import CheckpointsSpec, ExistingCheckpointsSpec, StoreSpec
 from .fleet import FleetSpec, ImageByOs
 from .model import ClusterSpec
+from .parallelcluster import ParallelClusterSpec
 from .pcs import PcsSpec
 
 #: Key of a fleet -> why it is left out, and what does the same in ParallelCluster.
@@ -61,9 +62,11 @@ def omissions_of_fleets(parts: SpecParts) -> Iterator[Fault]:
     Args:
         parts: The valid parts of its file.
     """
+    # Of its own orchestrator, a file with Ray is refused.
+    refused = ("ray",) if isinstance(parts.slurm_section, ParallelClusterSpec) else ()
     for part in parts.fleets:
         if isinstance(part.spec, FleetSpec):
-            yield from _of_fleet(part, part.spec)
+            yield from _of_fleet(part, part.spec, refused)
 
 
 def _of_checkpoints(key: Key, store: StoreSpec | None) -> Iterator[Fault]:
@@ -87,10 +90,10 @@ def _of_pcs(pcs: PcsSpec) -> Iterator[Fault]:
         yield from _omission(("pcs", "login", "ssh_cidrs"), cause, "write a prefix list to Ssh.AllowedIps")
 
 
-def _of_fleet(part: FleetPart, fleet: FleetSpec) -> Iterator[Fault]:
+def _of_fleet(part: FleetPart, fleet: FleetSpec, refused: Collection[str]) -> Iterator[Fault]:
     key = part.key
     for name, (cause, fix) in _OF_FLEETS.items():
-        if name in fleet.model_fields_set:
+        if name in fleet.model_fields_set and name not in refused:
             yield from _omission((*key, name), cause, fix)
     if isinstance(fleet.image, ImageByOs) and fleet.image.framework:
         cause, fix = "images of ParallelCluster have no framework", "run it in containers, or build an image with it"
