@@ -107,7 +107,7 @@ def test_no_stack_has_nodes(made: dict[str, tuple[dict[str, Any], str]]) -> None
 
 def test_parallelcluster_takes_every_configuration(made: dict[str, tuple[dict[str, Any], str]]) -> None:
     faults = schema_faults([text for _, text in made.values()])
-    assert dict(zip(made, faults, strict=True)) == dict.fromkeys(made, {})
+    assert {name: found for name, found in zip(made, faults, strict=True) if found} == {}
 
 
 def test_cfn_lint_and_the_rules_over_templates_find_nothing(made: dict[str, tuple[dict[str, Any], str]]) -> None:

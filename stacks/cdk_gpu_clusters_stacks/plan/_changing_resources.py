@@ -568,6 +568,13 @@ _PARALLELCLUSTER = (
     ),
     Row(
         Resource.CONFIGURATION,
+        "",
+        updated="scripts of nodes, ways to file systems, or rights to checkpoints change",
+        nodes="nodes get other scripts by pcluster update-cluster only",
+        source="aws-parallelcluster 3.16.1 on PyPI: CustomActions of the configuration, by the URL of a script",
+    ),
+    Row(
+        Resource.CONFIGURATION,
         "AWS ParallelCluster",
         updated="the configuration changes: deploy, then run gpu-clusters export --to pcluster with the new outputs, "
         "and pcluster update-cluster",

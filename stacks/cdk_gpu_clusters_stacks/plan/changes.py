@@ -12,6 +12,7 @@ from cdk_gpu_clusters_stacks.spec._base import SpecModel
 from cdk_gpu_clusters_stacks.spec._check_data import check_change_of
 from cdk_gpu_clusters_stacks.spec.changes import Changes, ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.check import check_fleets
+from cdk_gpu_clusters_stacks.spec.data import NEW_FILE_SYSTEMS, CheckpointsSpec, StoreSpec, serves_efa
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
@@ -105,7 +106,7 @@ def compare_clusters(deployed: ClusterSpec, wanted: ClusterSpec) -> Comparison:
             continue
         found = list(_within(stack, before, after))
         changes += found
-        unchanged += [] if found else [name]
+        unchanged += [] if any(one.stack == name for one in found) else [name]
     changes += [_left(stack, moved) for name, stack in before.stacks.items() if moved or name not in after.stacks]
     return Comparison(
         changes=tuple(changes),
@@ -179,7 +180,7 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
     else:
         found = _within_fleet(rows, *sides)
     for change in found:
-        yield replace(change, stack=stack.name)
+        yield replace(change, stack=change.stack or stack.name)
 
 
 def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:
@@ -214,14 +215,39 @@ def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Ch
 
 
 def _of_parallelcluster(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
-    """The configuration changes with nearly all keys of fleets, and is compared as a whole."""
+    """What the nodes get, and the configuration, which changes with nearly all keys: each compared as a whole."""
+    keys = tuple(sorted(_written_keys(before, after)))
     for row in rows:
         if row.resource is not Resource.CONFIGURATION:
             yield from _of_row(row, before, after)
-        elif named_configuration(before.cluster) != named_configuration(after.cluster):
-            yield _change(
-                row, Effect.UPDATED, tuple(sorted(_written_keys(before, after))), row.updated, nodes=str(row.nodes)
-            )
+        elif row.type and named_configuration(before.cluster) != named_configuration(after.cluster):
+            # pcluster names its stack after the cluster.
+            change = _change(row, Effect.UPDATED, keys, row.updated, nodes=str(row.nodes))
+            yield replace(change, stack=after.cluster.name)
+        elif not row.type and _given_to_nodes(before.cluster) != _given_to_nodes(after.cluster):
+            own = tuple(key for key in keys if key.startswith(("data.", "network", "training.")))
+            yield _change(row, Effect.UPDATED, own, row.updated, nodes=str(row.nodes))
+
+
+def _given_to_nodes(cluster: ClusterSpec) -> object:
+    """What the stack of nodes of ParallelCluster has: scripts, ways to file systems, and rights to checkpoints."""
+    fleets = cluster.training.fleets
+    mounted = {name: cluster.data[name] for fleet in fleets.values() for name in fleet.mounts.values()}
+    # Of what the file makes, the stack reads outputs.
+    ways = {
+        name: serves_efa(store) if isinstance(store, NEW_FILE_SYSTEMS) else store for name, store in mounted.items()
+    }
+    rights = {
+        name: (_buckets(cluster.data[fleet.checkpoints]), fleet.checkpoint_folder(name), fleet.checkpoints_read_only)
+        for name, fleet in fleets.items()
+        if fleet.checkpoints is not None
+    }
+    return named_configuration(cluster)[1], ways, rights
+
+
+def _buckets(store: StoreSpec) -> object:
+    """The buckets of a store for checkpoints, as far as a template of its readers names them."""
+    return store.checkpoints.express_zone_id is not None if isinstance(store, CheckpointsSpec) else store
 
 
 def _written_keys(before: Side, after: Side) -> Iterator[str]:

@@ -65,7 +65,11 @@ EDITS_OF_PARALLELCLUSTER: dict[str, tuple[str, str, str]] = {
     ),
     "ParallelCluster: more login nodes": (PARALLELCLUSTER, "login: { nodes: 1 }", "login: { nodes: 2 }"),
     "ParallelCluster: another partition": (PARALLELCLUSTER, "[trainers, batch]", "[trainers, batch, reserved]"),
-    "ParallelCluster: another mount": (PARALLELCLUSTER, "capacity: spot }", "capacity: spot, mounts: { /home: home } }"),
+    "ParallelCluster: another mount": (
+        PARALLELCLUSTER,
+        "capacity: spot }",
+        "capacity: spot, mounts: { /home: home } }",
+    ),
     "ParallelCluster: no checkpoints": (PARALLELCLUSTER, "      checkpoints: saves\n", ""),
     "ParallelCluster: checkpoints that are only read": (
         PARALLELCLUSTER,
