@@ -54,7 +54,7 @@ class _Named(dict[str, str]):
         super().__init__()
         self._stack = stack
 
-    def get(self, key: str, default: object = None) -> str:  # type: ignore[override] # noqa: ARG002
+    def get(self, key: str, default: object = None) -> str:  # noqa: ARG002
         return f"{self._stack}.{key}"
 
 

@@ -65,6 +65,6 @@ class DeployedScripts:
         return self._ids.of(self._stack, f"{script.output}Url", key=("orchestrator",))
 
     def rights(self, urls: Sequence[str]) -> list[ObjectRight]:
-        """These objects alone: the bucket has the assets of the whole account."""
+        """These objects alone: the bucket has the assets of the entire account."""
         places = [url.removeprefix("s3://").partition("/") for url in dict.fromkeys(urls) if url]
         return [ObjectRight(bucket_name=bucket, key=key) for bucket, _, key in places]

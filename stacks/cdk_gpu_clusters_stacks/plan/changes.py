@@ -215,7 +215,7 @@ def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Ch
 
 
 def _of_parallelcluster(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
-    """What the nodes get, and the configuration, which changes with nearly all keys: each compared as a whole."""
+    """What the nodes get, and the configuration, which changes with nearly all keys: each is compared as one value."""
     keys = tuple(sorted(_written_keys(before, after)))
     for row in rows:
         if row.resource is not Resource.CONFIGURATION:
