@@ -62,7 +62,8 @@ def grant_objects(grantee: iam.IGrantable, bucket: s3.IBucket, *, prefix: str = 
     grant = grant.combine(_grant(grantee, bucket, ["s3:GetBucketLocation"], bucket.bucket_arn))
     listed = {"StringLike": {"s3:prefix": f"{prefix}*"}} if prefix else None
     grant = grant.combine(_grant(grantee, bucket, ["s3:ListBucket"], bucket.bucket_arn, conditions=listed))
-    holder = cast("IConstruct", grantee.grant_principal)
+    # The principal of a policy is none of its own: whoever gets the policy.
+    holder = cast("IConstruct", grantee if isinstance(grantee, iam.ManagedPolicy) else grantee.grant_principal)
     if hasattr(holder, "node"):  # a service or an account holds no policy of its own
         _PREFIX.at(holder, named_resource(holder, objects))
     if bucket.encryption_key is not None:
