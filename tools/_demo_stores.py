@@ -16,7 +16,7 @@ def store_lines(account: EmulatedAccount) -> Iterator[str]:
     fsx = account.client("fsx")
     associations = fsx.describe_data_repository_associations()["Associations"]
     for one in fsx.describe_file_systems()["FileSystems"]:
-        yield f"file system {one['FileSystemId']} [model]: {_lustre(one)}"
+        yield f"file system {one['FileSystemId']} [model]: {_words(one)}"
         for link in associations:
             if link["FileSystemId"] == one["FileSystemId"]:
                 yield f"  link [model]: {link['FileSystemPath']} and {link['DataRepositoryPath']}{_events(link)}"
@@ -24,6 +24,13 @@ def store_lines(account: EmulatedAccount) -> Iterator[str]:
         if found["type"] in _BUCKETS and found["stack"] != "CDKToolkit":
             answered = "emulator" if found["answered_by"] == "emulator" else "model"
             yield f"bucket {found['physical_id']} [{answered}]"
+
+
+def _words(file_system: Json) -> str:
+    if "LustreConfiguration" in file_system:
+        return _lustre(file_system)
+    size, name = file_system["StorageCapacity"], file_system["DNSName"]
+    return f"{file_system['FileSystemType']}, {size} GiB, mounted from {name}"
 
 
 def _lustre(file_system: Json) -> str:
