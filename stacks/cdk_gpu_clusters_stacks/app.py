@@ -61,6 +61,8 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
         _join_eks(site, on_built)
     elif profile.joins_slurm:
         _join_slurm(site, on_built)
+    elif profile.joins_batch:
+        _make_fleets(site, partial(_on_batch, site), on_built)
     else:
         _make_fleets(site, partial(_on_ec2, site), on_built)
 
@@ -172,6 +174,16 @@ def _on_ec2(
     from cdk_gpu_clusters_stacks.inference import InferenceStack  # takes long to load
 
     return InferenceStack(site, fleet, fleet.spec, capacity=capacity)
+
+
+def _on_batch(
+    site: Site, fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None
+) -> NodesStack:
+    """The stack of a compute environment of AWS Batch, with its queue and job."""
+    from cdk_gpu_clusters_stacks.batch import BatchFleetStack  # takes long to load
+
+    assert isinstance(fleet.spec, FleetSpec)  # noqa: S101 - the check refuses others
+    return BatchFleetStack(site, fleet, fleet.spec, fabric=fabric, capacity=capacity)
 
 
 def _capacity(site: Site, fleet: PlannedFleet) -> CapacityStack | None:

@@ -160,13 +160,9 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 
 #: Other names of orchestrators.
-_ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
+_ALSO_CALLED = {"aws-batch": "batch", "kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
 #: What a name begins with -> why no file has it, and what to do.
 _MADE_ELSEWHERE = {
-    "batch": (
-        "AWS Batch has constructs, and no cluster file",
-        "use BatchComputeEnvironment and BatchMultiNodeJob in an app of your own",
-    ),
     "hyperpod": ("SageMaker HyperPod has constructs, and no cluster file", "use HyperPodCluster in an app of your own"),
     **dict.fromkeys(
         ("parallelcluster", "aws-parallelcluster", "pcluster"),

@@ -240,6 +240,25 @@ EKS_WEIGHTS = define_rule(
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",
     source="a pod sees no folder of its node",
 )
+BATCH_SECTION = define_rule("GPU-SPEC-084", "the section of AWS Batch is for orchestrator batch", source=_FORMAT)
+BATCH_INFERENCE = define_rule(
+    "GPU-SPEC-085",
+    "AWS Batch has training fleets only",
+    source='AWS Batch user guide, "Jobs": a job runs until its container ends; this library has model servers on plain '
+    "EC2 and on Amazon EKS",
+)
+BATCH_JOBS = define_rule(
+    "GPU-SPEC-086",
+    "a job of AWS Batch is of a training fleet, with an image for its nodes",
+    source="aws/deep-learning-containers, .github/config/image/pytorch/2.13-ec2-cuda.yml: AWS's image with PyTorch is "
+    "built for NVIDIA GPUs on x86_64",
+)
+BATCH_UNUSED = define_rule(
+    "GPU-SPEC-087",
+    "a key of a fleet that containers of AWS Batch cannot use has no effect",
+    source='Amazon ECS developer guide, "Task networking for tasks with the awsvpc network mode": '
+    "ECS_AWSVPC_BLOCK_IMDS; containers of multi-node jobs have an interface of their own",
+)
 PARALLELCLUSTER_SOURCE = define_rule(
     "GPU-SPEC-092",
     "a cluster that becomes one of AWS ParallelCluster runs jobs on nodes of its own",

@@ -77,6 +77,7 @@ class Resource(Enum):
     EC2_TEMPLATE = auto()
     EKS_TEMPLATE = auto()
     PCS_TEMPLATE = auto()
+    BATCH_TEMPLATE = auto()
     AUTO_SCALING_GROUP = auto()
     NODE_GROUP = auto()
     #: What EKS cannot change of a node group: with another one it is another node group.
@@ -84,6 +85,9 @@ class Resource(Enum):
     #: The objects of Karpenter in the place of a launch template and a node group.
     NODE_POOL = auto()
     COMPUTE_NODE_GROUP = auto()
+    COMPUTE_ENVIRONMENT = auto()
+    JOB_QUEUE = auto()
+    JOB_DEFINITION = auto()
     NODE_ROLE = auto()
     PLACEMENT_GROUP = auto()
     #: What grows a fleet when its block is delivered, and drains it before the end.
@@ -120,7 +124,7 @@ class Resource(Enum):
 
 
 #: The launch template of a fleet under any orchestrator.
-TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE, Resource.PCS_TEMPLATE)
+TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE, Resource.PCS_TEMPLATE, Resource.BATCH_TEMPLATE)
 
 
 @dataclass(frozen=True, slots=True)

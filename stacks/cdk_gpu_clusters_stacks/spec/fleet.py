@@ -335,6 +335,8 @@ class NodesSpec(SpecModel):
             Resource.AUTO_SCALING_GROUP,
             Resource.NODE_GROUP,
             Resource.COMPUTE_NODE_GROUP,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.JOB_DEFINITION,
             Resource.BLOCK_FOLLOWER,
             Resource.RESERVATION,
         ),

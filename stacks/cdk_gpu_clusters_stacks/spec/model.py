@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, PCS, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import BATCH, EC2, EKS_MANAGED, PCS, OrchestratorProfile
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
+from .batch import BatchSpec
 from .changes import NO_CHANGE, TEMPLATES, Resource, makes, replaces, updates
 from .data import StoreSpec, has_directory_bucket
 from .eks import EksSpec
@@ -35,7 +36,7 @@ AccountId = Annotated[
 
 
 #: Value of `orchestrator` -> what it takes, forbids and does by itself.
-ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {"ec2": EC2, "eks": EKS_MANAGED, "pcs": PCS}
+ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {"ec2": EC2, "eks": EKS_MANAGED, "pcs": PCS, "batch": BATCH}
 
 #: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
 FLEET_FEATURES = (
@@ -90,7 +91,7 @@ class ClusterSpec(SpecModel):
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
     orchestrator: Annotated[
-        Literal["ec2", "eks", "pcs"],
+        Literal["ec2", "eks", "pcs", "batch"],
         updates(Resource.FLEET),
         replaces(Resource.SCRAPER),
         makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_ZONE),
@@ -98,13 +99,16 @@ class ClusterSpec(SpecModel):
         default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
         "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
-        "groups of AWS PCS, jobs by Slurm.",
+        "groups of AWS PCS, jobs by Slurm. `batch`: compute environments of AWS Batch, jobs by its queues.",
     )
     eks: Annotated[EksSpec, NO_CHANGE] = Field(
         default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
     )
     pcs: Annotated[PcsSpec, NO_CHANGE] = Field(
         default=PcsSpec(), description="The Slurm cluster of AWS PCS. Only with `orchestrator: pcs`."
+    )
+    batch: Annotated[BatchSpec, NO_CHANGE] = Field(
+        default=BatchSpec(), description="Queues and jobs of AWS Batch. Only with `orchestrator: batch`."
     )
     monitoring: Annotated[MonitoringSpec, NO_CHANGE] = Field(
         default=MonitoringSpec(), description="A dashboard, a budget and metrics for Prometheus of the cluster."
@@ -117,6 +121,7 @@ class ClusterSpec(SpecModel):
             Resource.AUTO_SCALING_GROUP,
             Resource.NODE_GROUP,
             Resource.COMPUTE_NODE_GROUP,
+            Resource.COMPUTE_ENVIRONMENT,
             Resource.SYSTEM_NODES,
             Resource.SYSTEM_TEMPLATE,
             Resource.LOGIN_NODES,
@@ -139,6 +144,8 @@ class ClusterSpec(SpecModel):
             Resource.NODE_POOL,
             Resource.COMPUTE_NODE_GROUP,
             Resource.PCS_TEMPLATE,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.BATCH_TEMPLATE,
             Resource.LOGIN_NODES,
             Resource.LOGIN_TEMPLATE,
         ),
@@ -189,6 +196,8 @@ class ClusterSpec(SpecModel):
             features += [NetworkFeature.KARPENTER] if self.has_karpenter else []
         if ORCHESTRATORS[self.orchestrator].joins_slurm:
             features.append(NetworkFeature.PCS)
+        if ORCHESTRATORS[self.orchestrator].joins_batch:
+            features.append(NetworkFeature.BATCH)
         if any(map(has_directory_bucket, self.data.values())):
             features.append(NetworkFeature.S3_EXPRESS)
         return tuple(features)

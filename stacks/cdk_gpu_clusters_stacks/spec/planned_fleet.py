@@ -11,6 +11,14 @@ from cdk_gpu_clusters.catalogue.homes import nfs_options
 from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.fleet.compute_environment import (
+    ComputeEnvironmentPlan,
+    ComputeEnvironmentRequest,
+    MultiNodeJobPlan,
+    MultiNodeJobRequest,
+    plan_compute_environment,
+    plan_multi_node_job,
+)
 from cdk_gpu_clusters.fleet.compute_node_group import (
     ComputeNodeGroupPlan,
     ComputeNodeGroupRequest,
@@ -50,6 +58,7 @@ from cdk_gpu_clusters.rules.model_servers import (
 from cdk_gpu_clusters.rules.scrape import METRICS_PORT
 
 from ._parts import FleetPart, SpecParts, parts_of
+from .batch import BatchJobSpec
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
 from .data import StoreSpec, homes_export, homes_service, serves_efa
 from .fleet import FleetSpec, ImageByOs
@@ -156,10 +165,50 @@ class PlannedFleet(FleetPart):
                 key=self.name,
                 slurm_version=self.slurm_version,
                 slurm_settings=self.slurm_node_settings,
-                # The default is that of other orchestrators.
-                keeps_nodes="update" in self.spec.model_fields_set and self.spec.update == "never",
+                keeps_nodes=self._asks_to_keep_nodes,
             ),
         )
+
+    @cached_property
+    def compute_environment(self) -> ComputeEnvironmentPlan:
+        """What AWS Batch adds to it.
+
+        Raises:
+            ConfigError: If its type is unknown.
+        """
+        return plan_compute_environment(self.plan, ComputeEnvironmentRequest(keeps_nodes=self._asks_to_keep_nodes))
+
+    @property
+    def batch_job(self) -> BatchJobSpec:
+        """Its job on AWS Batch, as the file has it."""
+        batch = self.parts.batch
+        return BatchJobSpec() if batch is None else batch.jobs.get(self.name, BatchJobSpec())
+
+    @cached_property
+    def multi_node_job(self) -> MultiNodeJobPlan:
+        """What a container of its job on AWS Batch requests.
+
+        Raises:
+            ConfigError: If its type is unknown.
+        """
+        job, layout = self.batch_job, self.plan.interfaces_or_none
+        return plan_multi_node_job(
+            self.plan.instance_type,
+            MultiNodeJobRequest(
+                node_count=job.nodes or self.spec.maximum_nodes,
+                most_nodes=self.node_count,
+                efa_count=0 if layout is None else layout.efa_count,
+                memory_mib=job.memory_mib,
+                shared_memory_mib=job.shared_memory_mib,
+                attempts=job.attempts,
+                timeout_seconds=None if job.timeout_minutes is None else job.timeout_minutes * 60,
+            ),
+        )
+
+    @property
+    def _asks_to_keep_nodes(self) -> bool:
+        """Whether the file says `update: never`, which is the default only of other orchestrators."""
+        return "update" in self.spec.model_fields_set and self.spec.update == "never"
 
     @property
     def slurm_node_settings(self) -> Mapping[str, str]:
@@ -176,8 +225,8 @@ class PlannedFleet(FleetPart):
 
     @property
     def update(self) -> str:
-        """What a changed launch template does to running nodes: `never` or `rolling`. AWS PCS always replaces them."""
-        return "rolling" if self.profile.joins_slurm else self.spec.update
+        """What a changed launch template does to running nodes: `never` or `rolling`, as AWS PCS and Batch always do."""
+        return "rolling" if self.profile.joins_slurm or self.profile.joins_batch else self.spec.update
 
     @property
     def root_volume_gib(self) -> int:
