@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
@@ -16,7 +18,6 @@ from cdk_gpu_clusters_stacks.fleets import NodesStack, Site, node_image
 from cdk_gpu_clusters_stacks.jobs.all_reduce import ALL_REDUCE
 from cdk_gpu_clusters_stacks.network import FabricStack
 from cdk_gpu_clusters_stacks.references import publish
-from cdk_gpu_clusters_stacks.spec.batch import BatchSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
@@ -46,7 +47,7 @@ class BatchFleetStack(NodesStack):
     ) -> None:
         """Define the stack, as `NodesStack` has it."""
         super().__init__(site, fleet, description="Batch jobs of a GPU cluster", capacity=capacity, fabric=fabric)
-        batch, options = site.spec.batch, self.node_options()
+        batch, options, training = site.spec.batch, self.node_options(), self.training_options()
         options["update_policy"] = UpdatePolicy(fleet.update)
         self.environment_of_nodes = BatchComputeEnvironment(
             self,
@@ -58,7 +59,7 @@ class BatchFleetStack(NodesStack):
             user_data_parts=self.user_parts(),
             job_timeout_on_update=_minutes(batch.job_minutes_on_update),
             scale_down_delay=_minutes(batch.scale_down_idle_minutes),
-            **self.training_options(),
+            **training,
             **options,
         )
         self.job_role = iam.Role(
@@ -79,9 +80,9 @@ class BatchFleetStack(NodesStack):
             self,
             "Queue",
             compute_environments=[nodes],
-            blocked_limits={BlockedReason.INSUFFICIENT_INSTANCE_CAPACITY: _blocked_limit(batch, fleet)},
+            blocked_limits={BlockedReason.INSUFFICIENT_INSTANCE_CAPACITY: _minutes(fleet.blocked_minutes)},
         )
-        self.job = self._job(fleet)
+        self.job = self._job(fleet, training["environment"])
         group = nodes.log_group.log_group_name
         for name, value, description in (
             ("JobQueueArn", self.queue.job_queue_arn, "Job queue of the fleet"),
@@ -92,7 +93,7 @@ class BatchFleetStack(NodesStack):
         ):
             publish(self, name, value, description=description)
 
-    def _job(self, fleet: PlannedFleet) -> BatchMultiNodeJob:
+    def _job(self, fleet: PlannedFleet, environment: Mapping[str, str]) -> BatchMultiNodeJob:
         job = fleet.batch_job
         command = job.command or (() if job.image else ("bash", "-c", _TORCHRUN, ALL_REDUCE))
         minutes = job.timeout_minutes
@@ -103,7 +104,7 @@ class BatchFleetStack(NodesStack):
             node_count=job.nodes or fleet.spec.maximum_nodes,
             image=job.image or catalogue_image("pytorch").reference,
             command=command,
-            environment=self.training_options()["environment"],
+            environment=environment,
             job_role=self.job_role,
             memory_mib=job.memory_mib,
             shared_memory_mib=job.shared_memory_mib,
@@ -120,10 +121,3 @@ class BatchFleetStack(NodesStack):
 
 def _minutes(number: int | None) -> cdk.Duration | None:
     return None if number is None else cdk.Duration.minutes(number)
-
-
-def _blocked_limit(batch: BatchSpec, fleet: PlannedFleet) -> cdk.Duration | None:
-    """How long a job waits for capacity: for a Capacity Block, which may begin in weeks, without end."""
-    if batch.blocked_minutes is None:
-        return None if fleet.plan.terms.kind.is_block else cdk.Duration.hours(24)
-    return cdk.Duration.minutes(batch.blocked_minutes)

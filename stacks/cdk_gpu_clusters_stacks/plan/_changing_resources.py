@@ -302,6 +302,13 @@ def _follow_compute_nodes(before: Side, after: Side) -> str:
     return f"{more} more nodes are launched" if more > 0 else ""
 
 
+def _follow_batch_template(before: Side, after: Side) -> str:
+    plan = None if after.fleet is None else after.fleet.plan.compute_environment
+    old = None if before.fleet is None else before.fleet.plan.compute_environment
+    # With another strategy it is another environment, whose rows say it.
+    return "" if plan is None or old is None or plan.strategy != old.strategy else plan.update
+
+
 _OLD_STORE_STAYS = "the old one would stay, with its data, and nothing would use it (UpdateReplacePolicy: Retain)"
 _LEFT_BEHIND = "EC2 deletes a group only when it is empty, so it may be left behind"
 _NO_ROOM = (
@@ -872,6 +879,45 @@ _FLEET = (
         nodes=_follow_compute_nodes,
         nodes_leave=_NO_ROOM,
         source="AWS PCS API, UpdateComputeNodeGroup; " + _SCHEMA.format("AWS::PCS::ComputeNodeGroup"),
+    ),
+    Row(
+        Resource.BATCH_TEMPLATE,
+        "AWS::EC2::LaunchTemplate",
+        exists=_fleet(lambda side: side.has_compute_environment),
+        updated="a new version of the template",
+        joins="a template for the new nodes",
+        leaves="the template of the old nodes",
+        nodes=_follow_batch_template,
+        source='EC2 API, CreateLaunchTemplateVersion; AWS Batch user guide, "Update a compute environment in AWS '
+        'Batch"; CloudFormation template reference, AWS::Batch::ComputeEnvironment, ReplaceComputeEnvironment',
+    ),
+    Row(
+        Resource.COMPUTE_ENVIRONMENT,
+        "AWS::Batch::ComputeEnvironment",
+        exists=_fleet(lambda side: side.has_compute_environment),
+        updated="the compute environment changes in place",
+        joins="nodes are a compute environment of AWS Batch; jobs come by its queue",
+        leaves="the compute environment goes with its nodes and running jobs",
+        nodes_leave=_NO_ROOM,
+        source='AWS Batch user guide, "Update a compute environment in AWS Batch"',
+    ),
+    Row(
+        Resource.JOB_QUEUE,
+        "AWS::Batch::JobQueue",
+        exists=_fleet(lambda side: side.has_compute_environment),
+        updated="the job queue changes in place",
+        joins="jobs come by a job queue of AWS Batch (output JobQueueArn)",
+        leaves="the job queue goes, with the jobs that wait in it",
+        source="AWS Batch API, UpdateJobQueue",
+    ),
+    Row(
+        Resource.JOB_DEFINITION,
+        "AWS::Batch::JobDefinition",
+        exists=_fleet(lambda side: side.has_compute_environment),
+        updated="a new revision of the job (output JobDefinitionArn); jobs that were submitted keep the old one",
+        joins="a multi-node job on all nodes of the fleet",
+        leaves="the job definition goes",
+        source="AWS Batch API, RegisterJobDefinition",
     ),
     Row(
         Resource.FLEET_QUEUE,

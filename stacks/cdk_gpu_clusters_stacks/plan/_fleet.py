@@ -19,6 +19,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
+from ._batch import report_compute_environment
 from ._cost import fleet_cost
 from ._kubernetes import report_node_group
 from ._network import balancer_subnet_keys, node_subnet_keys
@@ -85,6 +86,7 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
         cost=fleet_cost(view, cluster.region),
         node_group=report_node_group(view) if view.profile.has_node_group else None,
         compute_node_group=report_compute_node_group(view) if view.profile.joins_slurm else None,
+        compute_environment=report_compute_environment(view) if view.profile.joins_batch else None,
         notes=tuple(_notes(view)),
     )
 
@@ -203,7 +205,7 @@ def report_capacity(view: PlannedFleet) -> CapacityPlan:
     return CapacityPlan(
         kind=terms.kind.value,
         words=_words(terms, view.spec.maximum_nodes),
-        reason=_reason(decision, terms, drain_timeout_seconds=view.plan.drain_timeout_seconds, is_pool=view.is_pool),
+        reason=_FOR_JOBS if view.profile.joins_batch and terms.kind.is_block else _reason(view, terms, decision),
         reservation_id=terms.reservation_id,
         reservation_group_arn=terms.reservation_group_arn,
         is_made_here=isinstance(capacity, NewReservation),
@@ -254,12 +256,15 @@ def _words(terms: CapacityTerms, nodes: int) -> str:
     return f"new On-Demand Capacity Reservation of {count(nodes, 'instance')}"
 
 
-def _reason(decision: CapacityDecision, terms: CapacityTerms, *, drain_timeout_seconds: int, is_pool: bool) -> str:
-    if is_pool and terms.kind.is_reserved:
+_FOR_JOBS = "AWS Batch launches the nodes for jobs that wait while the block runs; they drain 40 minutes before its end"
+
+
+def _reason(view: PlannedFleet, terms: CapacityTerms, decision: CapacityDecision) -> str:
+    if view.is_pool and terms.kind.is_reserved:
         drains = "; Karpenter drains those of a block 40 minutes before its end" if terms.kind.is_block else ""
         return f"only reserved instances are launched, for pods that wait while the capacity is there{drains}"
     if terms.ends_at is not None:
-        minutes = int(drain_lead(terms, drain_timeout_seconds=drain_timeout_seconds).total_seconds() // 60)
+        minutes = int(drain_lead(terms, drain_timeout_seconds=view.plan.drain_timeout_seconds).total_seconds() // 60)
         if terms.kind is CapacityKind.RESERVATION:
             return f"the nodes drain {minutes} minutes before the end: after it EC2 bills them on demand"
         if not terms.kind.is_block:

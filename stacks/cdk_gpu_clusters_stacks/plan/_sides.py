@@ -27,7 +27,7 @@ from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fle
 
 from ._dashboard import dashboard_fleet, scraped_pods, scraped_ports
 from ._network import FLEET_SUBNET
-from .model import FleetReport
+from .model import ComputeEnvironmentReport, FleetReport
 
 #: Key, or key and resource -> the value that takes effect.
 Values = dict[str | tuple[str, Resource], object]
@@ -70,6 +70,11 @@ class FleetSide:
     def has_compute_node_group(self) -> bool:
         """Whether its nodes are a compute node group of AWS PCS."""
         return self.view.profile.joins_slurm
+
+    @property
+    def has_compute_environment(self) -> bool:
+        """Whether its nodes are a compute environment of AWS Batch."""
+        return self.view.profile.joins_batch
 
     @property
     def puts_reservation_into_group(self) -> bool:
@@ -283,6 +288,8 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         own |= _of_servers(side)
     if plan.node_group is not None:
         own |= _of_node_group(side)
+    if plan.compute_environment is not None:
+        own |= _of_compute_environment(side, plan.compute_environment)
     return {_below(side.key, key): value for key, value in own.items()} | _of_surroundings(cluster, side)
 
 
@@ -295,6 +302,12 @@ def _of_type(side: FleetSide) -> object:
     return record.family, count, gpu_facts(record), side.view.plan.local_disks, interfaces
 
 
+def _of_batch_type(side: FleetSide) -> object:
+    """The same of AWS Batch, with the type itself on a Capacity Block."""
+    kind = side.view.plan.terms.kind
+    return _of_type(side), side.view.plan.instance_type.name if kind.is_block else None
+
+
 def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Resource]:
     return f"{fleet}.{key}" if isinstance(key, str) else (f"{fleet}.{key[0]}", key[1])
 
@@ -303,6 +316,8 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     """Keys of network, stores and cluster of EKS in the stack of a fleet."""
     values = _subnets(cluster, side)
     values["pcs.node_settings"] = side.view.slurm_node_settings
+    values["batch.jobs"] = side.view.batch_job.model_copy(update={"nodes": None})
+    values["batch.blocked_minutes"] = side.view.blocked_minutes
     values["pcs.users"] = _users(cluster)
     values["monitoring.metrics"] = side.view.serves_metrics
     values["monitoring.metrics.exporters"] = values["monitoring.metrics.install_exporters"] = side.view.exporters
@@ -338,6 +353,7 @@ def _of_size(side: FleetSide) -> Values:
         ("capacity", Resource.EC2_TEMPLATE): bought,
         ("capacity", Resource.EKS_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.PCS_TEMPLATE): (bought, capacity.drains_at),
+        ("capacity", Resource.BATCH_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.NODE_GROUP_IDENTITY): identity,
         ("capacity", Resource.COMPUTE_NODE_GROUP): PURCHASE_OPTIONS[terms.kind],
         ("capacity", Resource.AUTO_SCALING_GROUP): capacity.terminates_before_launch,
@@ -395,6 +411,25 @@ def _of_node_group(side: FleetSide) -> Values:
     }  # fmt: skip
 
 
+def _of_compute_environment(side: FleetSide, environment: ComputeEnvironmentReport) -> Values:
+    plan = side.plan
+    placement = plan.placement.strategy, plan.placement.group_name, plan.placement.is_made_here
+    bounds = environment.minimum_vcpus, environment.maximum_vcpus
+    devices = environment.job.efa_devices
+    return {
+        ("instance_type", Resource.BATCH_TEMPLATE): _of_batch_type(side),
+        ("nodes", Resource.COMPUTE_ENVIRONMENT): bounds,
+        ("nodes", Resource.JOB_DEFINITION): environment.job.nodes,
+        ("capacity", Resource.COMPUTE_ENVIRONMENT): (environment.strategy, placement, environment.minimum_vcpus > 0),
+        ("capacity", Resource.JOB_QUEUE): environment.blocked_minutes,
+        ("placement", Resource.BATCH_TEMPLATE): None,  # it is named in the environment
+        ("efa", Resource.JOB_DEFINITION): devices,
+        ("interface_policy", Resource.JOB_DEFINITION): devices,
+        ("mounts", Resource.JOB_DEFINITION): [mount.mount_point for mount in plan.mounts],
+        ("scratch", Resource.JOB_DEFINITION): side.view.scratch is not None,
+    }
+
+
 def _subnets(cluster: ClusterSpec, side: FleetSide) -> Values:
     """Subnets of the nodes and of their load balancer, as a template names them."""
     nodes = _named(cluster, side.plan.subnets)
@@ -404,6 +439,7 @@ def _subnets(cluster: ClusterSpec, side: FleetSide) -> Values:
         ("network", Resource.NODE_GROUP): nodes,
         ("network", Resource.NODE_POOL): nodes,
         ("network", Resource.COMPUTE_NODE_GROUP): nodes,
+        ("network", Resource.COMPUTE_ENVIRONMENT): nodes,
         ("network", Resource.LOAD_BALANCER): balancer and _named(cluster, balancer.subnets),
     }
 

@@ -206,8 +206,27 @@ def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Ch
             gone = "it goes when the other one is there"
             yield _change(row, Effect.REMOVED, other_group, gone, source=_OTHER_SOURCE)
             yield _change(row, Effect.ADDED, other_group, _OTHER_GROUP, source=_OTHER_SOURCE)
+        elif row.resource is Resource.COMPUTE_ENVIRONMENT and _is_other_environment(*fleets):
+            gone = "it goes when the other one is there, with its jobs"
+            keys = (f"{fleets[0].key}.capacity",)
+            yield _change(row, Effect.REMOVED, keys, gone, source=_OTHER_ENVIRONMENT_SOURCE)
+            yield _change(row, Effect.ADDED, keys, _OTHER_ENVIRONMENT, source=_OTHER_ENVIRONMENT_SOURCE)
         else:
             yield from _of_row(row, before, after)
+
+
+def _is_other_environment(*fleets: FleetSide) -> bool:
+    """Whether a fleet on AWS Batch gets a Capacity Block, or leaves one: then its environment is another one."""
+    return len({one.plan.compute_environment.strategy for one in fleets if one.plan.compute_environment}) > 1
+
+
+_OTHER_ENVIRONMENT = (
+    "another environment is made, and the queue moves to it: AWS Batch replaces one on a Capacity Block, and updates "
+    "others in place"
+)
+_OTHER_ENVIRONMENT_SOURCE = (
+    "CloudFormation template reference, AWS::Batch::ComputeEnvironment: ReplaceComputeEnvironment true with BEST_FIT"
+)
 
 
 def _of_pool(row: Row, before: Side, after: Side) -> Iterator[Change]:

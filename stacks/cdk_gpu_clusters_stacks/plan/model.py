@@ -558,6 +558,52 @@ class ComputeNodeGroupReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJobPlan:
+    """The multi-node job of a fleet on AWS Batch.
+
+    Attributes:
+        image: Image of its containers, one on each node.
+        nodes: Nodes, unless a submission names others.
+        gpus, efa_devices: Devices of a container.
+        memory_mib: Memory of a container.
+        shared_memory_mib: Size of /dev/shm, a part of it.
+        attempts: How often it may start.
+        timeout_minutes: When AWS Batch ends an attempt; None for no end.
+    """
+
+    image: str
+    nodes: int
+    gpus: int
+    efa_devices: int
+    memory_mib: int
+    shared_memory_mib: int
+    attempts: int
+    timeout_minutes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeEnvironmentReport:
+    """A compute environment of AWS Batch, with its queue and its job.
+
+    Attributes:
+        strategy: Allocation strategy.
+        minimum_vcpus, maximum_vcpus: Bounds in the template.
+        grown_by: Who sets the number of nodes, in a sentence.
+        blocked_minutes: When a job that waits for capacity is cancelled; None for no end.
+        job: Its multi-node job.
+        update: What a changed template does to running nodes, in a sentence.
+    """
+
+    strategy: str
+    minimum_vcpus: int
+    maximum_vcpus: int
+    grown_by: str
+    blocked_minutes: int | None
+    job: BatchJobPlan
+    update: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupReport:
     """A managed node group of Amazon EKS, or a node pool of Karpenter in its place.
 
@@ -786,6 +832,7 @@ class FleetReport:
         tags: Tags of the fleet, over and above the cluster's.
         node_group: The managed node group of EKS; None elsewhere.
         compute_node_group: The compute node group of AWS PCS; None elsewhere.
+        compute_environment: The compute environment of AWS Batch; None elsewhere.
         notes: What is worth knowing, in sentences.
     """
 
@@ -814,6 +861,7 @@ class FleetReport:
     cost: FleetCost
     node_group: NodeGroupReport | None = None
     compute_node_group: ComputeNodeGroupReport | None = None
+    compute_environment: ComputeEnvironmentReport | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -11,10 +11,12 @@ from cdk_gpu_clusters_stacks.counting import count
 from .layout import Footnotes, Row, Section, known, lay_out, number, ranges, usd
 from .model import (
     AcceleratorPlan,
+    BatchJobPlan,
     CapacityPlan,
     CardPlan,
     CheckpointsPlan,
     ClusterPlan,
+    ComputeEnvironmentReport,
     ComputeNodeGroupReport,
     FleetReport,
     HomesPlan,
@@ -162,6 +164,8 @@ def _fleet_rows(fleet: FleetReport, notes: Footnotes) -> Iterator[Row]:
         yield node_group_row(fleet.node_group)
     if fleet.compute_node_group is not None:
         yield compute_node_group_row(fleet.compute_node_group)
+    if fleet.compute_environment is not None:
+        yield compute_environment_row(fleet.compute_environment)
     if fleet.servers is not None:
         yield Row("servers", list(_servers(fleet.servers)))
     if fleet.load_balancer is not None:
@@ -180,6 +184,7 @@ def _size(fleet: FleetReport) -> str:
     if CapacityKind(fleet.capacity.kind).is_block:
         is_pool = fleet.node_group is not None and fleet.node_group.managed_by == "karpenter"
         text += ", for pods that wait" if is_pool else ", 0 until the block is delivered"
+        text += " and jobs wait" if fleet.compute_environment is not None else ""
     accelerator = fleet.node.accelerator
     if accelerator is not None:
         most = "up to " if fleet.minimum_nodes != fleet.maximum_nodes else ""
@@ -708,4 +713,29 @@ def compute_node_group_row(group: ComputeNodeGroupReport) -> Row:
             *([f"gres.conf: {'; '.join(records)}"] if records else []),
             group.update,
         ],
+    )
+
+
+def compute_environment_row(environment: ComputeEnvironmentReport) -> Row:
+    """The compute environment of a fleet, with its queue and its job."""
+    wait = "without end" if environment.blocked_minutes is None else f"up to {environment.blocked_minutes:,} minutes"
+    bounds = f"{environment.minimum_vcpus:,} to {environment.maximum_vcpus:,} vCPUs"
+    return Row(
+        "AWS Batch",
+        [
+            f"{bounds}, {environment.strategy}; {environment.grown_by}",
+            f"a job waits for capacity {wait}",
+            *batch_job_words(environment.job),
+            environment.update,
+        ],
+    )
+
+
+def batch_job_words(job: BatchJobPlan) -> tuple[str, str]:
+    """The job of a fleet, and what each of its containers gets."""
+    devices = f"{count(job.gpus, 'GPU')}, {count(job.efa_devices, 'EFA device')}"
+    end = "" if job.timeout_minutes is None else f", each at most {job.timeout_minutes:,} minutes"
+    return (
+        f"job: {count(job.nodes, 'node')}, {job.image}; {count(job.attempts, 'attempt')}{end}",
+        f"each container: {devices}, {job.memory_mib:,} MiB of memory, of it {job.shared_memory_mib:,} in /dev/shm",
     )

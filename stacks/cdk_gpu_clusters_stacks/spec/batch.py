@@ -9,38 +9,34 @@ from pydantic import Field
 from cdk_gpu_clusters.rules.batch import LONGEST_WAIT_SECONDS, SHORTEST_WAIT_SECONDS
 
 from ._base import AsTuple, Line, Name, SpecModel, Text
-from .changes import NO_CHANGE, Resource, updates
-
-_JOB = updates(Resource.JOB_DEFINITION)
+from .changes import Resource, updates
 
 
 class BatchJobSpec(SpecModel):
     """The multi-node job of a training fleet: one container on each node, which gets all of it."""
 
-    image: Annotated[Text | None, _JOB] = Field(
+    image: Text | None = Field(
         default=None,
         description="Container image, with its registry. Default: AWS's image with PyTorch, EFA and NCCL, for x86_64.",
         examples=["123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1"],
     )
-    command: Annotated[tuple[Line, ...], AsTuple, _JOB] = Field(
+    command: Annotated[tuple[Line, ...], AsTuple] = Field(
         default=(),
         description="What each container runs. Default: with `image`, the command of the image; else all processes add "
         "up their numbers once, which tests the network.",
         examples=[["bash", "/opt/train.sh"]],
     )
-    nodes: Annotated[int | None, _JOB] = Field(
+    nodes: int | None = Field(
         default=None, description="Nodes of the job; a submission may name others. Default: all of the fleet."
     )
-    memory_mib: Annotated[int | None, _JOB] = Field(
-        default=None, description="Memory of a container. Default: half of the node's."
-    )
-    shared_memory_mib: Annotated[int | None, _JOB] = Field(
+    memory_mib: int | None = Field(default=None, description="Memory of a container. Default: half of the node's.")
+    shared_memory_mib: int | None = Field(
         default=None, description="Size of /dev/shm, a part of that memory. Default: a quarter of it."
     )
-    attempts: Annotated[int, _JOB] = Field(
+    attempts: int = Field(
         default=3, description="How often the job may start. It starts again only if a node or its start failed."
     )
-    timeout_minutes: Annotated[int | None, _JOB] = Field(
+    timeout_minutes: int | None = Field(
         default=None, ge=1, description="Minutes after which AWS Batch ends an attempt. Default: no end."
     )
 
@@ -48,7 +44,7 @@ class BatchJobSpec(SpecModel):
 class BatchSpec(SpecModel):
     """What the job queues of the fleets have in common, and the jobs of fleets by name."""
 
-    jobs: Annotated[dict[Name, BatchJobSpec], NO_CHANGE] = Field(
+    jobs: Annotated[dict[Name, BatchJobSpec], updates(Resource.JOB_DEFINITION)] = Field(
         default={},
         description="Name of a training fleet -> its job. A fleet that is not named has a job with all defaults.",
     )

@@ -326,7 +326,14 @@ class NodesSpec(SpecModel):
 
     instance_type: Annotated[
         Text,
-        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.NODE_GROUP_IDENTITY),
+        updates(
+            Resource.EC2_TEMPLATE,
+            Resource.PCS_TEMPLATE,
+            Resource.BATCH_TEMPLATE,
+            Resource.NODE_GROUP_IDENTITY,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.JOB_DEFINITION,
+        ),
         replaces(Resource.COMPUTE_NODE_GROUP, Resource.RESERVATION),
     ] = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
     nodes: Annotated[
@@ -354,6 +361,8 @@ class NodesSpec(SpecModel):
             Resource.AUTO_SCALING_GROUP,
             Resource.NODE_GROUP_IDENTITY,
             Resource.COMPUTE_NODE_GROUP,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.JOB_QUEUE,
             Resource.RESERVATION,
             Resource.BLOCK_FOLLOWER,
             Resource.BLOCK_GROUP,
@@ -364,7 +373,9 @@ class NodesSpec(SpecModel):
         description="Where the instances come from: on_demand, spot, an existing reservation or group of them, "
         "a Capacity Block, several of them, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
-    image: Annotated[ImageSpec | None, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE)] = Field(
+    image: Annotated[
+        ImageSpec | None, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.BATCH_TEMPLATE)
+    ] = Field(
         default=None,
         description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}, "
         "also with framework: pytorch. "
@@ -375,7 +386,7 @@ class NodesSpec(SpecModel):
     )
     placement: Annotated[
         Literal["cluster", "spread", "partition", "none"] | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY),
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.COMPUTE_ENVIRONMENT),
         replaces(Resource.PLACEMENT_GROUP, Resource.RESERVATION),
         makes(Resource.RESERVED_PLACEMENT),
     ] = Field(
@@ -401,7 +412,10 @@ class NodesSpec(SpecModel):
         default="after",
         description="Whether GPUs are split after or before NVIDIA's fabric manager starts.",
     )
-    mounts: Annotated[dict[Text, Name], updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP, Resource.MOUNT_RULES)] = Field(
+    mounts: Annotated[
+        dict[Text, Name],
+        updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP, Resource.JOB_DEFINITION, Resource.MOUNT_RULES),
+    ] = Field(
         default={},
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
         examples=[{"/fsx": "corpus"}],
@@ -538,7 +552,14 @@ class FleetSpec(NodesSpec):
 
     efa: Annotated[
         bool | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP),
+        updates(
+            *TEMPLATES,
+            Resource.NODE_GROUP_IDENTITY,
+            Resource.NODE_GROUP,
+            Resource.COMPUTE_NODE_GROUP,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.JOB_DEFINITION,
+        ),
         makes(Resource.FLEET_SECURITY_GROUP, Resource.MOUNT_RULES),
     ] = Field(
         default=None,
@@ -546,18 +567,18 @@ class FleetSpec(NodesSpec):
     )
     interface_policy: Annotated[
         Annotated[InterfacePolicy, Field(strict=False)] | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY),
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.JOB_DEFINITION),
     ] = Field(
         default=None,
         description="How network interfaces are laid out. `minimum-ip`: full EFA bandwidth for one IP address a "
         "node. `maximum-ena-bandwidth`: more IP bandwidth, more addresses. `efa-per-card`: one `efa` a card. "
         "Default: minimum-ip.",
     )
-    fabric: Annotated[Name, updates(*TEMPLATES)] = Field(
+    fabric: Annotated[Name, updates(*TEMPLATES, Resource.COMPUTE_ENVIRONMENT)] = Field(
         default="default",
         description="Fleets with the same fabric share one EFA security group and reach each other.",
     )
-    scratch: Annotated[bool, updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP)] = Field(
+    scratch: Annotated[bool, updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP, Resource.JOB_DEFINITION)] = Field(
         default=True,
         description="Whether the local disks of a node, where its type has some, become one file system at /scratch. "
         "It is empty after every stop of the instance.",
@@ -567,7 +588,7 @@ class FleetSpec(NodesSpec):
         description="What a changed launch template does to running nodes. `never`: they stay as they are. "
         "`rolling`: they are replaced in turn.",
     )
-    environment: Annotated[Environment, updates(*TEMPLATES)] = Field(
+    environment: Annotated[Environment, updates(*TEMPLATES, Resource.JOB_DEFINITION)] = Field(
         default={},
         description="Environment variables for every login shell and service of the nodes: "
         "one line of printable ASCII each.",
@@ -590,7 +611,7 @@ class FleetSpec(NodesSpec):
         "so have the role of the nodes. `*` for all users.",
         examples=[["ubuntu"]],
     )
-    checkpoints: Annotated[Name | None, updates(*TEMPLATES)] = Field(
+    checkpoints: Annotated[Name | None, updates(*TEMPLATES, Resource.JOB_DEFINITION)] = Field(
         default=None,
         description="Store of `data` for checkpoints, which the nodes may read and write below `checkpoint_prefix`. "
         "They find it in CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
@@ -598,7 +619,7 @@ class FleetSpec(NodesSpec):
     checkpoints_read_only: Annotated[bool, updates(Resource.NODE_ROLE)] = Field(
         default=False, description="Whether the nodes only read checkpoints, such as those of another fleet."
     )
-    checkpoint_prefix: Annotated[KeyPrefix | None, updates(*TEMPLATES)] = Field(
+    checkpoint_prefix: Annotated[KeyPrefix | None, updates(*TEMPLATES, Resource.JOB_DEFINITION)] = Field(
         default=None,
         description="Folder of the fleet in the store for checkpoints; fleets with the same one share their "
         "checkpoints. Default: the name of the fleet. An empty text opens the entire store.",

@@ -44,6 +44,7 @@ from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.ray import RayNodes, watch_with_ray
 from cdk_gpu_clusters.node.settings import NodeWatch
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
+from cdk_gpu_clusters.rules.batch import LONGEST_WAIT_SECONDS
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
@@ -206,6 +207,12 @@ class PlannedFleet(FleetPart):
         )
 
     @property
+    def blocked_minutes(self) -> int | None:
+        """When a job on AWS Batch that waits for capacity is cancelled; None for never: a block may begin in weeks."""
+        given = None if self.parts.batch is None else self.parts.batch.blocked_minutes
+        return given or (None if self.plan.terms.kind.is_block else LONGEST_WAIT_SECONDS // 60)
+
+    @property
     def _asks_to_keep_nodes(self) -> bool:
         """Whether the file says `update: never`, which is the default only of other orchestrators."""
         return "update" in self.spec.model_fields_set and self.spec.update == "never"
@@ -225,7 +232,7 @@ class PlannedFleet(FleetPart):
 
     @property
     def update(self) -> str:
-        """What a changed launch template does to running nodes: `never` or `rolling`, as AWS PCS and Batch always do."""
+        """What a changed launch template does to running nodes: `never` or `rolling`. Slurm and Batch replace them."""
         return "rolling" if self.profile.joins_slurm or self.profile.joins_batch else self.spec.update
 
     @property

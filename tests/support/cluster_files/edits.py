@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cluster_files.batch_edits import EDITS_OF_BATCH
 from cluster_files.pcs_edits import EDITS_OF_PCS
 from cluster_files.store_edits import CLUSTER as STORES
 from cluster_files.store_edits import HARMFUL, HARMLESS
@@ -752,6 +753,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     **_EDITS_OF_EKS,
+    **EDITS_OF_BATCH,
     **EDITS_OF_PCS,
 }
 
