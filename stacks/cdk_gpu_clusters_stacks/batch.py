@@ -51,7 +51,7 @@ class BatchFleetStack(NodesStack):
         options["update_policy"] = UpdatePolicy(fleet.update)
         self.environment_of_nodes = BatchComputeEnvironment(
             self,
-            "Nodes",
+            "Environment",
             vpc=self.here.vpc,
             vpc_subnets=self.node_subnets(),
             image=node_image(spec.image),
@@ -78,7 +78,7 @@ class BatchFleetStack(NodesStack):
         )
         self.queue = BatchJobQueue(
             self,
-            "Queue",
+            "JobQueue",
             compute_environments=[nodes],
             blocked_limits={BlockedReason.INSUFFICIENT_INSTANCE_CAPACITY: _minutes(fleet.blocked_minutes)},
         )

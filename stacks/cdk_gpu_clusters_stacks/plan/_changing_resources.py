@@ -896,10 +896,12 @@ _FLEET = (
         "AWS::Batch::ComputeEnvironment",
         exists=_fleet(lambda side: side.has_compute_environment),
         updated="the compute environment changes in place",
+        replaced="another environment is made, the queue moves to it, and the old one goes with its running jobs",
         joins="nodes are a compute environment of AWS Batch; jobs come by its queue",
         leaves="the compute environment goes with its nodes and running jobs",
         nodes_leave=_NO_ROOM,
-        source='AWS Batch user guide, "Update a compute environment in AWS Batch"',
+        source="CloudFormation registry schema of AWS::Batch::ComputeEnvironment (2026-10-20), "
+        "conditionalCreateOnlyProperties",
     ),
     Row(
         Resource.JOB_QUEUE,

@@ -206,18 +206,32 @@ def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Ch
             gone = "it goes when the other one is there"
             yield _change(row, Effect.REMOVED, other_group, gone, source=_OTHER_SOURCE)
             yield _change(row, Effect.ADDED, other_group, _OTHER_GROUP, source=_OTHER_SOURCE)
-        elif row.resource is Resource.COMPUTE_ENVIRONMENT and _is_other_environment(*fleets):
-            gone = "it goes when the other one is there, with its jobs"
-            keys = (f"{fleets[0].key}.capacity",)
-            yield _change(row, Effect.REMOVED, keys, gone, source=_OTHER_ENVIRONMENT_SOURCE)
-            yield _change(row, Effect.ADDED, keys, _OTHER_ENVIRONMENT, source=_OTHER_ENVIRONMENT_SOURCE)
+        elif row.resource is Resource.COMPUTE_ENVIRONMENT and all(fleet.has_compute_environment for fleet in fleets):
+            yield from _of_environment(row, before, after, *fleets)
         else:
             yield from _of_row(row, before, after)
 
 
-def _is_other_environment(*fleets: FleetSide) -> bool:
-    """Whether a fleet on AWS Batch gets a Capacity Block, or leaves one: then its environment is another one."""
-    return len({one.plan.compute_environment.strategy for one in fleets if one.plan.compute_environment}) > 1
+def _of_environment(row: Row, before: Side, after: Side, old: FleetSide, new: FleetSide) -> Iterator[Change]:
+    """A compute environment changes with its template: with BEST_FIT almost every change replaces it."""
+    strategies = [one.view.compute_environment.strategy for one in (old, new)]
+    if strategies[0] is not strategies[1]:
+        keys: tuple[str, ...] = (f"{new.key}.capacity",)
+        gone = "it goes when the other one is there, with its jobs"
+        yield _change(row, Effect.REMOVED, keys, gone, source=_OTHER_ENVIRONMENT_SOURCE)
+        yield _change(row, Effect.ADDED, keys, _OTHER_ENVIRONMENT, source=_OTHER_ENVIRONMENT_SOURCE)
+        return
+    found = {
+        key
+        for resource in (Resource.COMPUTE_ENVIRONMENT, Resource.BATCH_TEMPLATE)
+        for key in _differences(resource, before.keys, after.keys, before, after)
+    }
+    if not found:
+        return
+    in_place = {f"{new.key}.nodes", "batch.job_minutes_on_update"}
+    replaced = new.view.compute_environment.replaces and bool(found - in_place)
+    effect = Effect.REPLACED if replaced else Effect.UPDATED
+    yield _change(row, effect, tuple(sorted(found)), row.replaced if replaced else row.updated)
 
 
 _OTHER_ENVIRONMENT = (
@@ -254,9 +268,10 @@ def _to_another_orchestrator(rows: Iterable[Row], before: Side, after: Side) -> 
     """Group and nodes are others under another orchestrator; what stays is compared."""
     keys = tuple(key.key for key in after.keys if Resource.FLEET in key.changes.updates)
     source = "AWS CDK: a construct of another id is another resource, made before the old one is deleted"
-    made = [row for row in rows if not row.stays]
+    kept = _kept_resources(before, after)
+    made = [row for row in rows if not row.stays and row.resource not in kept]
     for row in rows:
-        if row.stays:
+        if row.stays or row.resource in kept:
             yield from _of_row(row, before, after)
     for row in made:
         if row.exists(before):
@@ -265,6 +280,13 @@ def _to_another_orchestrator(rows: Iterable[Row], before: Side, after: Side) -> 
     for row in made:
         if row.exists(after):
             yield _change(row, Effect.ADDED, keys, row.joins or row.added, source=source)
+
+
+def _kept_resources(before: Side, after: Side) -> tuple[Resource, ...]:
+    """What stays because the fleets of Amazon EKS and of AWS PCS are constructs of one id."""
+    fleets = [side.fleet for side in (before, after) if side.fleet is not None]
+    is_one = all(fleet.has_node_group or fleet.has_compute_node_group for fleet in fleets)
+    return (Resource.PLACEMENT_GROUP, Resource.ALARMS) if is_one else ()
 
 
 def _of_row(row: Row, before: Side, after: Side) -> Iterator[Change]:

@@ -30,9 +30,18 @@ training:
       instance_type: p4d.24xlarge
       nodes: 2
       capacity: {{ new_reservation: {{ end_date: 2027-01-31T00:00Z }} }}
+      efa: false
     elastic: {{ instance_type: g6.12xlarge, min_nodes: 0, max_nodes: 8 }}
     fixed: {{ instance_type: g6.xlarge, nodes: 1 }}
 """
+_BATCH = "orchestrator: batch\n"
+_JOBS = """\
+batch:
+  jobs:
+    trainers: { image: 'registry.example.com/train:1', command: [./train], timeout_minutes: 600 }
+"""
+#: The same without jobs of its own.
+_PLAIN = BATCH.replace(_JOBS, "")
 _ELASTIC = "min_nodes: 0, max_nodes: 8"
 
 
@@ -45,12 +54,9 @@ def _batch(value: str) -> tuple[str, str, str]:
 
 
 EDITS_OF_BATCH = {
-    "Batch: from Slurm": (
-        BATCH.replace("orchestrator: batch", "orchestrator: pcs"),
-        "orchestrator: pcs",
-        "orchestrator: batch",
-    ),
-    "Batch: to EC2": (BATCH, "orchestrator: batch", "orchestrator: ec2"),
+    "Batch: from Slurm": (_PLAIN.replace(_BATCH, "orchestrator: pcs\n"), "orchestrator: pcs\n", _BATCH),
+    "Batch: from EKS": (_PLAIN.replace(_BATCH, "orchestrator: eks\n"), "orchestrator: eks\n", _BATCH),
+    "Batch: to EC2": (_PLAIN, _BATCH, "orchestrator: ec2\n"),
     "Batch: fewer nodes of a block": (BATCH, "nodes: 4", "nodes: 2"),
     "Batch: more elastic nodes": (BATCH, "max_nodes: 8", "max_nodes: 16"),
     "Batch: another block": (BATCH, "cr-0123456789abcdef0", "cr-0fedcba9876543210"),

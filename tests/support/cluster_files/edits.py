@@ -197,7 +197,7 @@ RACK = (
 EXAMPLES_ON_EC2 = {
     path.stem: _on_ec2(path.read_text("utf-8"))
     for path in sorted(_SCRIPT.parent.glob("*.yaml"))
-    if not path.stem.startswith(("eks-", "pcs-")) and path.stem not in REFUSED_BY_EKS
+    if not path.stem.startswith(("batch-", "eks-", "pcs-")) and path.stem not in REFUSED_BY_EKS
 }
 
 #: Name -> text of the file, text before, text after: another orchestrator, and edits of node groups.
