@@ -19,6 +19,8 @@ from cdk_gpu_clusters.rules.secrets import check_container_secrets
 from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
+from cdk_gpu_clusters_stacks.stack_names import training_stack
 
 from . import output
 from .account import Profile
@@ -116,6 +118,8 @@ def run(
     )
     _check(request, not_secret or [])
     cluster = None if cluster_file is None else output.read(cluster_file)
+    if cluster is not None and ORCHESTRATORS[cluster.orchestrator].joins_batch:
+        output.refuse(f"run: {_ON_BATCH.format(stack=training_stack(cluster.name, fleet))}")
     where = on or _orchestrator(cluster)
     if where is not Orchestrator.EC2:
         if files is not None:
@@ -147,6 +151,12 @@ def run(
         if not detach:
             output.leave(watch(jobs, request.job_id, request.nodes, submitted.command_id))
     output.write(f"{request.job_id}\n")
+
+
+_ON_BATCH = (
+    "AWS Batch has the job of a fleet: submit it with the command that the output SubmitCommand of the stack {stack} "
+    "prints, and change its image and command in batch.jobs"
+)
 
 
 def _orchestrator(cluster: ClusterSpec | None) -> Orchestrator:

@@ -718,20 +718,23 @@ def compute_node_group_row(group: ComputeNodeGroupReport) -> Row:
 
 def compute_environment_row(environment: ComputeEnvironmentReport) -> Row:
     """The compute environment of a fleet, with its queue and its job."""
+    made, job = compute_environment_words(environment)
+    return Row("AWS Batch", [*made[:2], *job, made[2]])
+
+
+def compute_environment_words(environment: ComputeEnvironmentReport) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The compute environment with its queue, and its job."""
     wait = "without end" if environment.blocked_minutes is None else f"up to {environment.blocked_minutes:,} minutes"
     bounds = f"{environment.minimum_vcpus:,} to {environment.maximum_vcpus:,} vCPUs"
-    return Row(
-        "AWS Batch",
-        [
-            f"{bounds}, {environment.strategy}; {environment.grown_by}",
-            f"a job waits for capacity {wait}",
-            *batch_job_words(environment.job),
-            environment.update,
-        ],
+    made = (
+        f"{bounds}, {environment.strategy}; {environment.grown_by}",
+        f"a job waits for capacity {wait}",
+        environment.update,
     )
+    return made, _job_words(environment.job)
 
 
-def batch_job_words(job: BatchJobPlan) -> tuple[str, str]:
+def _job_words(job: BatchJobPlan) -> tuple[str, str]:
     """The job of a fleet, and what each of its containers gets."""
     devices = f"{count(job.gpus, 'GPU')}, {count(job.efa_devices, 'EFA device')}"
     end = "" if job.timeout_minutes is None else f", each at most {job.timeout_minutes:,} minutes"

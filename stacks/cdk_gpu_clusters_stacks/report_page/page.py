@@ -10,6 +10,7 @@ from importlib.resources import files
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.model import FleetReport, StorePlan, SubnetUse, UsdRange
+from cdk_gpu_clusters_stacks.plan.text import compute_environment_words
 
 from .anatomy import anatomy
 from .boxes import UNKNOWN, gbps, nodes_text, number, place, range_text, usd, zones_text
@@ -31,6 +32,7 @@ def report_html(plan: ClusterPlan) -> str:
             card("Topology", topology_figure(plan)),
             *_kubernetes(plan),
             *_slurm(plan),
+            *_batch(plan),
             *_anatomies(plan),
             '<div class="pair">',
             card("Cost", _cost(plan)),
@@ -166,6 +168,19 @@ def _slurm(plan: ClusterPlan) -> Iterator[str]:
     groups = [tuple(map(escape, row)) for row in compute_node_group_rows(plan)]
     made = table(("fleet", "node group", "bought as", "settings of the nodes", "size, updates"), groups)
     yield card("Slurm", f"{table(('AWS PCS', ''), cluster)}<h3>Compute node groups</h3>{made}")
+
+
+def _batch(plan: ClusterPlan) -> Iterator[str]:
+    """A card for the compute environments of AWS Batch, if the fleets are such."""
+    rows = [
+        (fleet.name, *("; ".join(words) for words in compute_environment_words(fleet.compute_environment)))
+        for fleet in plan.fleets
+        if fleet.compute_environment is not None
+    ]
+    if rows:
+        yield card(
+            "AWS Batch", table(("fleet", "compute environment", "job"), [tuple(map(escape, row)) for row in rows])
+        )
 
 
 def _anatomies(plan: ClusterPlan) -> Iterator[str]:

@@ -46,9 +46,11 @@ def check_parallelcluster(spec: ClusterSpec) -> list[Fault]:
     Args:
         spec: A cluster without errors of its own orchestrator.
     """
-    if ORCHESTRATORS[spec.orchestrator].joins_eks:
+    profile = ORCHESTRATORS[spec.orchestrator]
+    if profile.joins_eks or profile.joins_batch:
+        work = "pods of Kubernetes" if profile.joins_eks else "containers of AWS Batch"
         finding = PARALLELCLUSTER_SOURCE.finding(
-            cause="jobs of this cluster are pods of Kubernetes",
+            cause=f"jobs of this cluster are {work}",
             got=f"orchestrator: {spec.orchestrator}",
             allowed="ec2, pcs",
             fix="write orchestrator: ec2 or pcs, with training fleets",
