@@ -127,7 +127,8 @@ def _about_image(fleet: PlannedFleet) -> Iterator[Finding]:
     """Find nodes that cannot run the image of a job that names none."""
     record = fleet.plan.instance_type
     is_gpu = record.accelerator is not None and record.accelerator.kind is AcceleratorKind.GPU
-    if fleet.batch_job.image is None and not (is_gpu and record.architecture is Architecture.X86_64):
+    is_refused = record.accelerator is not None and not is_gpu  # other accelerators have a rule of their own
+    if fleet.batch_job.image is None and not is_refused and not (is_gpu and record.architecture is Architecture.X86_64):
         yield BATCH_JOBS.finding(
             cause="the job has no image, and AWS's image with PyTorch is for NVIDIA GPUs on x86_64",
             got=f"{record.name}, {record.architecture.value}{'' if is_gpu else ', without NVIDIA GPUs'}",

@@ -214,7 +214,7 @@ class PlannedFleet(FleetPart):
 
     @property
     def _asks_to_keep_nodes(self) -> bool:
-        """Whether the file says `update: never`, which is the default only of other orchestrators."""
+        """Whether the file has `update: never`, which is the default only of other orchestrators."""
         return "update" in self.spec.model_fields_set and self.spec.update == "never"
 
     @property

@@ -93,11 +93,6 @@ EDITS_OF_BATCH = {
         "checkpoints: saved\n",
         "checkpoints: saved\n      checkpoint_prefix: llama\n",
     ),
-    "Batch: checkpoints of an other zone": (
-        BATCH,
-        "expire_after_days: 30",
-        "expire_after_days: 30, express_zone_id: use1-az4",
-    ),
     "Batch: EFA switched off": (BATCH, "      checkpoints: saved\n", "      checkpoints: saved\n      efa: false\n"),
     "Batch: another fabric": (BATCH, "      checkpoints: saved\n", "      checkpoints: saved\n      fabric: own\n"),
     "Batch: tags of all": (f"{BATCH}tags: {{ a: b }}\n", "a: b", "a: c"),
