@@ -30,6 +30,13 @@ SAYS = {
         "gres.conf",
         "gpu:1g.5gb:56",
     ),
+    "batch-p5-capacity-block": (
+        "0 until the block is delivered and jobs wait",
+        "0 to 3,072 vCPUs, BEST_FIT",
+        "a job waits for capacity without end",
+        "8 GPUs, 32 EFA devices, 1,048,576 MiB of memory",
+        "replaces the environment, and ends running",
+    ),
     "pcs-p5-capacity-block": (
         "small: 32 nodes, 256 jobs at most",
         "CAPACITY_BLOCK; a state machine keeps the group at its size",
