@@ -351,6 +351,8 @@ def _file_system(birth: Birth) -> Json:
         "DNSName": f"{birth.identifier}.fsx.{birth.world.region}.{birth.world.url_suffix}",
         "LustreMountName": "fsx" if scratch_1 else birth.short_id("mount", 8),
         "ResourceARN": birth.world.arn("fsx", f"file-system/{birth.identifier}"),
+        # FSx API reference, OpenZFSFileSystemConfiguration: RootVolumeId, fsvol- and 17 digits.
+        "RootVolumeId": f"fsvol-{birth.identifier.partition('-')[2]}",
     }
 
 

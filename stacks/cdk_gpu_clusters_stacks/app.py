@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -63,6 +63,8 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
         _join_slurm(site, on_built)
     elif profile.joins_batch:
         _make_fleets(site, partial(_on_batch, site), on_built)
+    elif profile.joins_parallelcluster:
+        _prepare_parallelcluster(site, on_built)
     else:
         _make_fleets(site, partial(_on_ec2, site), on_built)
 
@@ -129,6 +131,18 @@ def _join_slurm(site: Site, on_built: Callable[[], object]) -> None:
         on_built()
 
 
+def _prepare_parallelcluster(site: Site, on_built: Callable[[], object]) -> None:
+    """What a configuration of AWS ParallelCluster names: reservations, and what its nodes get from the file."""
+    from cdk_gpu_clusters_stacks.parallelcluster import ParallelClusterStack  # takes long to load
+
+    fleets = planned_fleets(site.spec)
+    for fleet in fleets:
+        _capacity(site, fleet)
+    ParallelClusterStack(site, fleets)
+    on_built()
+    _monitor(site, [], on_built)
+
+
 class MakeFleet(Protocol):
     """Makes the stack of a fleet."""
 
@@ -156,13 +170,25 @@ def _make_fleets(
         fabrics.link(fleet, made)
         stacks.append(made)
         on_built()
-    if site.spec.monitoring.has_stack:
-        from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
+    return _monitor(site, stacks, on_built, slurm=slurm, kubernetes=kubernetes)
 
-        monitoring = MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
-        on_built()
-        return monitoring
-    return None
+
+def _monitor(
+    site: Site,
+    stacks: Sequence[NodesStack],
+    on_built: Callable[[], object],
+    *,
+    slurm: SlurmStack | ExistingSlurm | None = None,
+    kubernetes: EksStack | ExistingEks | None = None,
+) -> cdk.Stack | None:
+    """What monitors the fleets of a cluster, if its file asks for it."""
+    if not site.spec.monitoring.has_stack:
+        return None
+    from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
+
+    monitoring = MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
+    on_built()
+    return monitoring
 
 
 def _on_ec2(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -240,6 +241,9 @@ class HomeStack(DataStack):
         )
         publish(self, "FileSystemId", self.store.file_system_id, description="The file system")
         publish(self, "DnsName", self.store.dns_name, description="Name to mount")
+        if isinstance(self.store.cfn_file_system, fsx.CfnFileSystem):
+            volume_id = self.store.cfn_file_system.attr_root_volume_id
+            publish(self, "VolumeId", volume_id, description="Volume that is mounted")
         publish(
             self,
             "ServerGroupId",
@@ -347,17 +351,24 @@ class ReachedCheckpoints:
 
         The policies of existing buckets cannot be changed from here: what they need is in an output.
         """
-        bucket = s3.Bucket.from_bucket_name(reader, "Checkpoints", self.bucket_name)
-        grants = {"bucket": grant_objects(role, bucket, prefix=self.prefix, write=self.write)}
-        if self.key_arn is not None:
-            grants["key"] = grant_key(
-                role, kms.Key.from_key_arn(reader, "CheckpointKey", self.key_arn), write=self.write
-            )
-        if self.express_bucket_name is not None:
-            arn = reader.format_arn(service="s3express", resource="bucket", resource_name=self.express_bucket_name)
-            grants["express_bucket"] = grant_sessions(role, arn, None, write=self.write)
+        grants = self._grants(reader, reader, role)
         if not self.made_here:
             _print_policies(reader, role, grants)
+
+    def allow(self, policy: iam.ManagedPolicy) -> None:
+        """Let whoever gets a policy do the same. What policies of existing buckets need is not printed."""
+        self._grants(cdk.Stack.of(policy), policy, policy)
+
+    def _grants(self, reader: cdk.Stack, scope: Construct, grantee: iam.IGrantable) -> dict[str, iam.Grant]:
+        bucket = s3.Bucket.from_bucket_name(scope, "Checkpoints", self.bucket_name)
+        grants = {"bucket": grant_objects(grantee, bucket, prefix=self.prefix, write=self.write)}
+        if self.key_arn is not None:
+            key = kms.Key.from_key_arn(scope, "CheckpointKey", self.key_arn)
+            grants["key"] = grant_key(grantee, key, write=self.write)
+        if self.express_bucket_name is not None:
+            arn = reader.format_arn(service="s3express", resource="bucket", resource_name=self.express_bucket_name)
+            grants["express_bucket"] = grant_sessions(grantee, arn, None, write=self.write)
+        return grants
 
 
 class ExistingCheckpoints:

@@ -70,6 +70,26 @@ def login_stack(cluster: str) -> str:
     return f"{cluster}-login"
 
 
+def parallelcluster_stack(cluster: str) -> str:
+    """Name of the stack with what nodes of AWS ParallelCluster get from the file."""
+    return f"{cluster}-parallelcluster"
+
+
+def output_of(kind: str, fleet: str) -> str:
+    """Name of an output for one of several fleets: of letters and digits, and another one for every name.
+
+    Example:
+        >>> output_of("NodeScript", "p5-train"), output_of("NodeScript", "p5train")
+        ('NodeScriptP5DashTrain', 'NodeScriptP5train')
+    """
+    return kind + "Dash".join(part.capitalize() for part in fleet.split("-"))
+
+
+def checkpoint_policy_output(fleet: str) -> str:
+    """Name of the output with the policy by which nodes of a fleet use checkpoints."""
+    return f"{output_of('CheckpointPolicy', fleet)}Arn"
+
+
 def queue_stack(cluster: str, queue: str) -> str:
     """Name of the stack with a queue."""
     return f"{cluster}-queue-{queue}"
@@ -106,5 +126,5 @@ def is_stack_of(cluster: str, name: str) -> bool:
 
 
 _NAME = re.compile(
-    "network|eks|karpenter|slurm|login|serving|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+"
+    "network|eks|karpenter|slurm|parallelcluster|login|serving|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+"
 )

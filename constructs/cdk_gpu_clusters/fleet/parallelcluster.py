@@ -32,11 +32,13 @@ class ObjectRight:
     Attributes:
         bucket_name: The bucket.
         prefix: What the keys begin with; empty for all.
+        key: Key of the one object; empty for all with the prefix.
         write: Whether they also write.
     """
 
     bucket_name: str
     prefix: str = ""
+    key: str = ""
     write: bool = False
 
     def document(self) -> dict[str, Any]:
@@ -46,7 +48,7 @@ class ObjectRight:
             >>> ObjectRight(bucket_name="corpus", prefix="tokens/").document()
             {'BucketName': 'corpus', 'KeyName': 'tokens/*'}
         """
-        right = {"BucketName": self.bucket_name, "KeyName": f"{self.prefix}*"}
+        right = {"BucketName": self.bucket_name, "KeyName": self.key or f"{self.prefix}*"}
         return {**right, **({"EnableWriteAccess": True} if self.write else {})}
 
 
@@ -111,6 +113,16 @@ def capacity_type(fleet: FleetPlan) -> str:
         fleet: The plan of the fleet.
     """
     return _BLOCK if fleet.terms.kind.is_block else _CAPACITY_TYPES.get(fleet.terms.kind, _ON_DEMAND)
+
+
+def static_nodes(fleet: FleetPlan) -> int:
+    """How many nodes of a fleet always run; Slurm starts the others for jobs.
+
+    Args:
+        fleet: The plan of the fleet.
+    """
+    # Nodes of a block come and go with it, and nothing else changes their number.
+    return fleet.maximum if fleet.keeps_size else fleet.request.minimum or 0
 
 
 def check_queue_fleet(fleet: FleetPlan, name: str, slurm_settings: Mapping[str, str]) -> list[Finding]:
@@ -244,8 +256,7 @@ def _compute_resource(
 ) -> dict[str, Any]:
     fleet = member.fleet
     price, most = fleet.terms.max_price_usd_per_hour, nodes or fleet.maximum
-    # Nodes of a block come and go with it, and nothing else changes their number.
-    least = most if fleet.keeps_size else fleet.request.minimum or 0
+    least = most if fleet.keeps_size else static_nodes(fleet)
     settings = _without_weight(member.slurm_settings)
     weight = next((found for one in member.slurm_settings.items() if (found := _weight(*one))), None)
     return {

@@ -146,6 +146,11 @@ class OrchestratorProfile:
         """Whether the nodes are a managed node group of Amazon EKS."""
         return self.group is GroupKind.NODE_GROUP
 
+    @property
+    def joins_parallelcluster(self) -> bool:
+        """Whether AWS ParallelCluster launches the nodes, by its own configuration and in stacks of its own."""
+        return self.group is GroupKind.SLURM_QUEUE
+
 
 EC2 = OrchestratorProfile(
     orchestrator=Orchestrator.EC2,

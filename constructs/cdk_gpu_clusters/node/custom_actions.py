@@ -5,6 +5,8 @@ runs twice: as `OnNodeStart` with the argument `start`, before ParallelCluster s
 storage, and as `OnNodeConfigured` with `configured`, before slurmd starts. A failure of the second ends the instance,
 and ParallelCluster launches another one.
 
+What only a deployment knows is an argument of the second, so that the text of a script is known before.
+
 Sources: aws-parallelcluster 3.16.1, resources/compute_node/user_data.sh (`fetch_and_run -postinstall`, then
 `aws-parallelcluster-entrypoints::finalize`; a failure of either shuts the instance down);
 aws/aws-parallelcluster-cookbook @ f75d84c, recipes/finalize/finalize_compute.rb (starts slurmd) and
@@ -21,6 +23,7 @@ from cdk_gpu_clusters.node.user_data import setting_files, unit_lines, user_data
 
 _END = "gpu-cluster-end"
 _SETTINGS = "/etc/gpu-cluster/node.env"
+_SESSIONS = "/etc/profile.d/gpu-cluster.sh"
 # ParallelCluster writes it before the custom action: <queue>-st-<compute resource>-<number>, or -dy-.
 _NODE_NAME = "/etc/parallelcluster/slurm_plugin/slurm_nodename"
 # The shared folder of Slurm; every node has it.
@@ -35,7 +38,8 @@ def compute_node_script(settings: NodeSettings) -> str:
         settings: What the nodes are and what they have to do; texts are known at synthesis.
 
     Returns:
-        A script for Bash, the same for the same settings, with an argument: `start` or `configured`.
+        A script for Bash, the same for the same settings, with an argument: `start` or `configured`. The second may
+        be followed by variables for logins and jobs, such as `CHECKPOINT_S3_URI=s3://bucket/prefix`.
 
     Example:
         >>> script = compute_node_script(NodeSettings(fleet_name="train", orchestrator="slurm"))
@@ -85,6 +89,11 @@ def _configured(settings: NodeSettings) -> list[str]:
         # A dynamic node of a queue that has static ones, too: its drain would stay with its name, and the next instance
         # would end at once. Slurm powers it down in its place, as nodes that only come and go.
         f"case $NAME in {settings.fleet_name}-dy-*) echo GPU_SCALES=1 >>{_SETTINGS} ;; esac",
+        'for given in "${@:2}"; do',
+        # The environment of the cluster file wins.
+        f'  grep -qs "^export ${{given%%=*}}=" {_SESSIONS} ||',
+        f"""    printf 'export %s=%q\\n' "${{given%%=*}}" "${{given#*=}}" >>{_SESSIONS}""",
+        "done",
         *unit_lines(settings),
         "if systemctl start gpu-node-boot; then exit 0; fi",
         # ParallelCluster keeps the output of custom actions in the log of the node.

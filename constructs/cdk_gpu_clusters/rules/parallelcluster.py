@@ -82,6 +82,12 @@ ARCHITECTURE = define_rule(
     source=f"{_PACKAGE}, InstanceArchitectureCompatibilityValidator",
 )
 
+CLOSED_NETWORK = define_rule(
+    "GPU-PCL-017",
+    "nodes of ParallelCluster reach Amazon DynamoDB",
+    source=f"{_PACKAGE}, templates/cluster_stack.py: a table of DynamoDB keeps the state of nodes",
+)
+
 _PROVIDER = "aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml"
 CLUSTER_NAME = define_rule(
     "GPU-PCL-013",
@@ -324,6 +330,23 @@ def check_settings(settings: Iterable[str], *, level: str) -> Iterator[Finding]:
                 fix="remove it",
                 path=name,
             )
+
+
+@check
+def check_egress(*, is_closed: bool) -> Iterator[Finding]:
+    """Find a network without a way to DynamoDB.
+
+    Args:
+        is_closed: Whether it is one that this library makes without internet access: it has no endpoint of DynamoDB.
+    """
+    if is_closed:
+        yield CLOSED_NETWORK.finding(
+            cause="nodes of ParallelCluster keep their state in DynamoDB, to which a closed network that is made here "
+            "has no way",
+            got="egress: closed",
+            allowed="egress: nat, or an existing network with endpoints of DynamoDB, CloudFormation and EC2",
+            fix="write egress: nat, or name an existing network",
+        )
 
 
 @check

@@ -38,6 +38,10 @@ def dashboard(
     cluster = read(file)
     if page.exists() and file.exists() and page.samefile(file):
         output.refuse(f"{page} is the cluster file; give another --output")
+    if cluster.slurm_section is cluster.parallelcluster:
+        output.refuse(
+            f"{file}: no collector reads nodes of AWS ParallelCluster, which shows them in a dashboard itself"
+        )
     rows = scraped_rows(cluster)
     if not rows:
         output.refuse(f"{file}: nothing is scraped for Prometheus; add `monitoring: {{metrics: {{}}}}`")

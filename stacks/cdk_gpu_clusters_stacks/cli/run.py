@@ -162,15 +162,17 @@ _ON_BATCH = (
 def _orchestrator(cluster: ClusterSpec | None) -> Orchestrator:
     if cluster is None:
         return Orchestrator.EC2
-    return Orchestrator.SLURM if cluster.orchestrator == "pcs" else Orchestrator(cluster.orchestrator)
+    return Orchestrator.SLURM if cluster.slurm_section is not None else Orchestrator(cluster.orchestrator)
 
 
 def _partition(fleet: str, cluster: ClusterSpec | None) -> str:
     """The partition of Slurm that runs the job: the queue of that name, or the first one that has the fleet."""
-    if cluster is None or cluster.orchestrator != "pcs":
+    section = None if cluster is None else cluster.slurm_section
+    if cluster is None or section is None:
         return fleet
-    queues = cluster.pcs.queues
-    partitions = [*queues] or [*cluster.training.fleets]
+    queues, fleets = section.queues, [*cluster.training.fleets]
+    # ParallelCluster gives each fleet a queue of its own, beside those of the file.
+    partitions = [*queues] or fleets if section is cluster.pcs else [*dict.fromkeys([*fleets, *queues])]
     of_fleet = [name for name, queue in queues.items() if fleet in queue.fleets]
     if fleet not in partitions and not of_fleet:
         output.refuse(f"run: the cluster file has no fleet or queue {fleet}; partitions: {', '.join(partitions)}")

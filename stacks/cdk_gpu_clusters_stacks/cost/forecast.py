@@ -14,7 +14,7 @@ from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
 from cdk_gpu_clusters_stacks.plan.rates import (
     NO_START,
     hours_of_terms,
-    login_node_hour,
+    on_demand_hour,
     system_node_hour,
 )
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, LustreSpec
@@ -179,8 +179,10 @@ def parts_of(spec: ClusterSpec, plan: ClusterPlan, views: Sequence[PlannedFleet]
         yield _by_the_hour("control plane, in standard support", "Amazon EKS", control_plane_hour())
         nodes = plan.kubernetes.system_nodes.node_count
         yield _by_the_hour("system nodes", "on demand", system_node_hour(spec), Fraction(nodes))
-    if plan.slurm is not None and plan.slurm.login is not None:
-        yield _by_the_hour("login nodes", "on demand", login_node_hour(spec), Fraction(plan.slurm.login.node_count))
+    for name, nodes in plan.machines.items():
+        yield _by_the_hour(
+            name, "on demand", on_demand_hour(nodes.instance_type, spec.region), Fraction(nodes.node_count)
+        )
 
 
 def _fleet(view: PlannedFleet, region: str) -> Part:

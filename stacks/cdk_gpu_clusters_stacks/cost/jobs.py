@@ -258,12 +258,22 @@ def _fleet_of(node: str, views: Mapping[str, PlannedFleet], given: Given) -> str
         if node in nodes:
             return name
     rest = [name for name in views if name not in given.nodes]
-    # AWS PCS names nodes after their compute node group: compute-1-[1-4] (user guide, "List queues and nodes").
     for name in rest:
-        group = views[name].compute_node_group.name if views[name].profile.joins_slurm else name
-        if node == name or re.fullmatch(rf"{re.escape(group)}-\w+", node):
+        if node == name or re.fullmatch(_names_of_nodes(views[name]), node):
             return name
     return rest[0] if len(views) == 1 and rest else None
+
+
+def _names_of_nodes(view: PlannedFleet) -> str:
+    """Pattern of the names that the service gives to nodes of a fleet."""
+    name = re.escape(view.name)
+    if view.profile.joins_parallelcluster:
+        # <queue>-st-<compute resource>-<number>, or -dy-; several blocks are a compute resource each
+        # (aws/aws-parallelcluster-node @ 49004b7, slurm_plugin/slurm_resources.py: parse_nodename).
+        return rf"{name}-(st|dy)-{name}(-\d+)?-\d+"
+    # AWS PCS names nodes after their compute node group: compute-1-[1-4] (user guide, "List queues and nodes").
+    group = re.escape(view.compute_node_group.name) if view.profile.joins_slurm else name
+    return rf"{group}-\w+"
 
 
 def _overlap(run: Run, since: datetime, until: datetime) -> int:

@@ -41,11 +41,28 @@ def read_outputs(text: str) -> Outputs:
     return {stack: dict(values) for stack, values in found.items()}
 
 
+class NamedOutputs(dict[str, Mapping[str, str]]):
+    """Outputs of whatever stack, each with its own name as its value."""
+
+    def get(self, key: str, default: object = None) -> Mapping[str, str]:  # noqa: ARG002
+        """The outputs of a stack."""
+        return _Named(key)
+
+
+class _Named(dict[str, str]):
+    def __init__(self, stack: str) -> None:
+        super().__init__()
+        self._stack = stack
+
+    def get(self, key: str, default: object = None) -> str:  # noqa: ARG002
+        return f"{self._stack}.{key}"
+
+
 class DeployedIds:
     """The ids of what stacks of the cluster make.
 
     Attributes:
-        faults: What was asked for and is not known.
+        faults: What was asked for and is not known: the first output of a stack for each key.
     """
 
     def __init__(self, outputs: Outputs) -> None:
@@ -55,6 +72,7 @@ class DeployedIds:
             outputs: Outputs by stack.
         """
         self._outputs = outputs
+        self._unknown: set[tuple[str, Key]] = set()
         self.faults: list[Fault] = []
 
     def of(self, stack: str, output: str, *, key: Key) -> str:
@@ -66,7 +84,8 @@ class DeployedIds:
             key: What in the cluster file it is made for.
         """
         value = self._outputs.get(stack, {}).get(output, "")
-        if not value:
+        if not value and (stack, key) not in self._unknown:
+            self._unknown.add((stack, key))
             finding = DEPLOYED.finding(
                 cause=f"only the deployment of the stack {stack} knows its output {output}",
                 got="nothing" if not self._outputs else f"outputs without {stack}.{output}",

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from cdk_gpu_clusters.catalogue import Architecture
 from cdk_gpu_clusters.catalogue.parallelcluster import PARALLELCLUSTER_VERSION, system_names
 from cdk_gpu_clusters.catalogue.regions import partition_of
-from cdk_gpu_clusters.fleet.node import lustre_efa, node_settings
 from cdk_gpu_clusters.fleet.parallelcluster import ComputeResourceRequest, ObjectRight, QueueRequest, slurm_queue
 from cdk_gpu_clusters.kubernetes.objects import document_text
-from cdk_gpu_clusters.node.custom_actions import compute_node_script, head_node_script
 from cdk_gpu_clusters.node.storage import checkpoint_environment
-from cdk_gpu_clusters.rules.parallelcluster import node_interfaces, not_exported
+from cdk_gpu_clusters.rules.parallelcluster import not_exported
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters.rules.slurm_conf import JOB_SETTINGS, merged_settings
-from cdk_gpu_clusters_stacks.export.deployed import DeployedIds, Outputs
-from cdk_gpu_clusters_stacks.export.omissions import omissions
+from cdk_gpu_clusters_stacks.export.deployed import DeployedIds, NamedOutputs, Outputs
+from cdk_gpu_clusters_stacks.export.kept_scripts import CopiedScripts, DeployedScripts, KeptScripts
+from cdk_gpu_clusters_stacks.export.scripts import HEAD_NODE, scripts_of
 from cdk_gpu_clusters_stacks.export.stores import shared_storage
-from cdk_gpu_clusters_stacks.spec._check_parallelcluster import check_parallelcluster, parallelcluster_parts
+from cdk_gpu_clusters_stacks.spec._check_parallelcluster import check_export, parallelcluster_parts
 from cdk_gpu_clusters_stacks.spec._document import Fault, Key, faults_at
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, placement_group_of
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, ExistingCheckpointsSpec
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, read_script
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
+from cdk_gpu_clusters_stacks.spec.parallelcluster import HEAD_TYPES, LOGIN_TYPES, ParallelClusterSpec
+from cdk_gpu_clusters_stacks.spec.pcs import PcsSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
-from cdk_gpu_clusters_stacks.stack_names import capacity_stack, data_stack, network_stack
+from cdk_gpu_clusters_stacks.stack_names import (
+    capacity_stack,
+    checkpoint_policy_output,
+    data_stack,
+    network_stack,
+    parallelcluster_stack,
+)
 
 #: Name of the configuration among the files.
 CONFIGURATION = "cluster-config.yaml"
-_SCRIPTS = "scripts"
-_HEAD_SCRIPT = "head-node.sh"
-_DIGEST = 12
-#: Type of the head node by architecture: this library's choice, of four vCPUs.
-_HEAD_TYPES = {Architecture.X86_64: "m7i.xlarge", Architecture.ARM64: "m7g.xlarge"}
+_ORCHESTRATOR = ("orchestrator",)
 #: An address that nobody connects from: sessions come through Systems Manager.
 _NOBODY = "127.0.0.1/32"
 
@@ -49,7 +50,8 @@ class ExportOptions:
     Attributes:
         head_node_type: Instance type of the head node; a small one of the architecture of the fleets if None.
         key_name: EC2 key pair of the head node; None for none.
-        scripts: Bucket and prefix of keys to which the scripts are copied; None to write none.
+        scripts: Bucket and prefix of keys to which the scripts are copied; None to write none, or for those that the
+            stacks of the cluster have.
         security_group_ids: Security groups that all nodes join, such as those that file systems admit.
         volumes: Ids of volumes of FSx for OpenZFS by the name of the store.
         outputs: Outputs of the stacks of the cluster.
@@ -86,19 +88,31 @@ def export_parallelcluster(spec: ClusterSpec, options: ExportOptions) -> Exporte
     Returns:
         The files; they are no configuration if one of the faults is an error.
     """
-    faults = check_parallelcluster(spec)
+    faults = check_export(spec)
     if any(fault.finding.severity.value == "error" for fault in faults):
         return Exported(files={}, faults=tuple(faults))
     writer = _Writer(spec, options)
     document = writer.document()
-    faults += [*writer.ids.faults, *writer.faults, *omissions(spec), *_without(spec, options)]
+    faults += [*writer.ids.faults, *writer.faults, *_without(spec, options)]
     text = _header(spec, options) + document_text(document)
     return Exported(files={CONFIGURATION: text, **writer.files}, faults=tuple(faults))
 
 
+def named_configuration(spec: ClusterSpec) -> tuple[dict[str, Any], dict[str, str]]:
+    """The configuration of a cluster with the names of outputs in place of what only a deployment knows, and scripts.
+
+    Args:
+        spec: A cluster of ParallelCluster without errors.
+    """
+    writer = _Writer(spec, ExportOptions(scripts=("scripts", ""), outputs=NamedOutputs()))
+    return writer.document(), dict(writer.files)
+
+
 def _without(spec: ClusterSpec, options: ExportOptions) -> list[Fault]:
-    """What is left out since an option is not given."""
-    faults = []
+    """What is left out since an option is not given; a file of ParallelCluster has all in its stacks."""
+    faults = list[Fault]()
+    if isinstance(spec.slurm_section, ParallelClusterSpec):
+        return faults
     if options.scripts is None:
         finding = not_exported(
             "nodes take jobs without the boot checks, and nothing watches them",
@@ -121,8 +135,8 @@ def _without(spec: ClusterSpec, options: ExportOptions) -> list[Fault]:
 def _header(spec: ClusterSpec, options: ExportOptions) -> str:
     copy = []
     if options.scripts is not None:
-        bucket, prefix = options.scripts
-        copy = ["# Copy the scripts first, and again after every export:", f"#   {_copy(bucket, prefix)}"]
+        kept = CopiedScripts(*options.scripts)
+        copy = ["# Copy the scripts first, and again after every export:", f"#   {kept.command}"]
     run = f"--cluster-name {spec.name} --region {spec.region} --cluster-configuration {CONFIGURATION}"
     lines = [
         f"# AWS ParallelCluster {PARALLELCLUSTER_VERSION}, written by gpu-clusters export.",
@@ -134,10 +148,6 @@ def _header(spec: ClusterSpec, options: ExportOptions) -> str:
     return "\n".join([*lines, ""])
 
 
-def _copy(bucket: str, prefix: str) -> str:
-    return f"aws s3 cp --recursive {_SCRIPTS} s3://{bucket}/{prefix}"
-
-
 class _Writer:
     """Writes the parts of the configuration, and collects what is not known."""
 
@@ -145,25 +155,42 @@ class _Writer:
         self._spec, self._options = spec, options
         self.ids = DeployedIds(options.outputs)
         self.faults: list[Fault] = []
-        self.files: dict[str, str] = {}
         parts = parallelcluster_parts(spec)
         self._fleets = [PlannedFleet.of(part, parts) for part in parts.fleets]
         self._aws = f"arn:{partition_of(spec.region)}:iam::aws:policy"
-        login = spec.pcs.login
+        self._section = spec.slurm_section
+        self._scripts = self._kept_scripts()
         #: Mount point -> store, and where the file says so. All nodes mount alike.
         self._mounts: dict[str, tuple[str, Key]] = {
             point: (store, (*fleet.key, "mounts", point))
             for fleet in self._fleets
             for point, store in fleet.spec.mounts.items()
         }
-        if spec.orchestrator == "pcs":
-            for point, store in login.mounts.items():
+        if isinstance(self._section, PcsSpec):
+            for point, store in self._section.login.mounts.items():
                 self._mounts.setdefault(point, (store, ("pcs", "login", "mounts", point)))
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The scripts to copy, by path."""
+        return self._scripts.files if isinstance(self._scripts, CopiedScripts) else {}
+
+    @property
+    def _stack(self) -> str | None:
+        """The stack of what the nodes get; None for a file of another orchestrator."""
+        return parallelcluster_stack(self._spec.name) if isinstance(self._section, ParallelClusterSpec) else None
+
+    def _kept_scripts(self) -> KeptScripts | None:
+        if self._options.scripts is not None:
+            return CopiedScripts(*self._options.scripts)
+        return None if self._stack is None else DeployedScripts(self._stack, self.ids)
 
     def document(self) -> dict[str, Any]:
         """The configuration."""
         spec = self._spec
-        storage, faults = shared_storage(spec, self._mounts, self.ids, self._options.volumes)
+        known = self._section.volumes if isinstance(self._section, ParallelClusterSpec) else {}
+        volumes = {**known, **self._options.volumes}
+        storage, faults = shared_storage(spec, self._mounts, self.ids, volumes)
         self.faults += faults
         login = self._login_nodes()
         return {
@@ -191,47 +218,56 @@ class _Writer:
             return list(network.subnet_ids)
         return [self.ids.of(network_stack(self._spec.name), "FleetSubnetId", key=("network",))]
 
+    def _group_ids(self) -> list[str]:
+        """Security groups that all nodes join."""
+        given = list(self._options.security_group_ids)
+        if self._stack is not None:
+            given.insert(0, self.ids.of(self._stack, "ClientSecurityGroupId", key=_ORCHESTRATOR))
+        return given
+
     def _groups(self) -> dict[str, list[str]]:
-        groups = self._options.security_group_ids
-        return {"AdditionalSecurityGroups": [*groups]} if groups else {}
+        groups = self._group_ids()
+        return {"AdditionalSecurityGroups": groups} if groups else {}
 
     def _head_node(self) -> dict[str, Any]:
-        options = self._options
-        actions = {}
-        if options.scripts is not None:
-            self.files[f"{_SCRIPTS}/{_HEAD_SCRIPT}"] = head_node_script()
-            actions = {"CustomActions": {"OnNodeConfigured": {"Script": self._url(_HEAD_SCRIPT)}}}
-        reads = [one.document() for one in self._readable()]
-        key_name = options.key_name or (self._spec.pcs.login.ssh_key_name if self._is_pcs else None)
+        options, section = self._options, self._section
+        actions, reads = dict[str, Any](), list[ObjectRight]()
+        if self._scripts is not None:
+            url = self._scripts.url(HEAD_NODE)
+            reads = self._scripts.rights([url])
+            actions = {"CustomActions": {"OnNodeConfigured": {"Script": url}}}
+        own = section.head_node if isinstance(section, ParallelClusterSpec) else None
+        key_name = options.key_name or (own.ssh_key_name if own else section.login.ssh_key_name if section else None)
+        kind = options.head_node_type or (own.instance_type if own else None)
         return {
-            "InstanceType": options.head_node_type or _HEAD_TYPES[self._fleets[0].plan.instance_type.architecture],
+            "InstanceType": kind or HEAD_TYPES[self._fleets[0].plan.instance_type.architecture],
             "Networking": {"SubnetId": self._subnets()[0], **self._groups()},
             "Ssh": {**({"KeyName": key_name} if key_name else {}), "AllowedIps": self._ssh_from()},
             "LocalStorage": {"RootVolume": {"VolumeType": "gp3", "Encrypted": True}},
             **actions,
-            "Iam": {**self._sessions(), **({"S3Access": reads} if reads else {})},
+            "Iam": {**self._sessions(), **({"S3Access": [one.document() for one in reads]} if reads else {})},
         }
 
     def _sessions(self) -> dict[str, Any]:
         """The right to open sessions through Systems Manager."""
         return {"AdditionalIamPolicies": [{"Policy": f"{self._aws}/AmazonSSMManagedInstanceCore"}]}
 
-    @property
-    def _is_pcs(self) -> bool:
-        return self._spec.orchestrator == "pcs"
-
     def _ssh_from(self) -> str:
-        ranges = self._spec.pcs.login.ssh_cidrs if self._is_pcs else ()
-        return ranges[0] if ranges else _NOBODY
+        match self._section:
+            case ParallelClusterSpec() as section:
+                return section.head_node.ssh_cidr or _NOBODY
+            case PcsSpec() as section:
+                return next(iter(section.login.ssh_cidrs), _NOBODY)
+        return _NOBODY
 
     def _login_nodes(self) -> list[dict[str, Any]]:
-        login = self._spec.pcs.login
-        if not (self._is_pcs and login.nodes):
+        if self._section is None or not self._section.login.nodes:
             return []
+        login, fleet = self._section.login, self._fleets[0].plan
         return [
             {
                 "Name": "login",
-                "InstanceType": login.instance_type,
+                "InstanceType": login.instance_type or LOGIN_TYPES[fleet.instance_type.architecture],
                 "Count": login.nodes,
                 "Networking": {"SubnetIds": self._subnets()[:1], **self._groups()},
                 "Ssh": {"AllowedIps": self._ssh_from()},
@@ -240,11 +276,11 @@ class _Writer:
         ]
 
     def _slurm_settings(self) -> dict[str, Any]:
-        pcs = self._spec.pcs
-        own = pcs.slurm_settings if self._is_pcs else {}
-        minutes = pcs.scale_down_idle_minutes if self._is_pcs else None
+        section = self._section
+        own = {} if section is None else section.slurm_settings
+        minutes = None if section is None else section.scale_down_idle_minutes
         settings: list[dict[str, str]] = [{name: value} for name, value in merged_settings(JOB_SETTINGS, own).items()]
-        for name, queue in pcs.queues.items() if self._is_pcs else ():
+        for name, queue in () if section is None else section.queues.items():
             if [name] != list(queue.fleets):
                 # So ParallelCluster names the nodes of a queue (aws-parallelcluster-cookbook @ f75d84c, NodeSet).
                 nodes = ",".join(f"{fleet}_nodes" for fleet in queue.fleets)
@@ -258,12 +294,14 @@ class _Writer:
 
     def _queue(self, fleet: PlannedFleet) -> dict[str, Any]:
         spec, name, volume = fleet.spec, fleet.name, fleet.spec.root_volume
-        queue = self._spec.pcs.queues.get(name) if self._is_pcs else None
-        start, configured = self._scripts(fleet)
+        queue = None if self._section is None else self._section.queues.get(name)
+        environment, objects, policies = self._checkpoints(fleet)
+        start, configured = self._actions(fleet, environment)
+        reads = [] if self._scripts is None else self._scripts.rights([url for url, _ in [*start, *configured]])
         request = QueueRequest(
             name=name,
             subnet_ids=self._subnets(),
-            security_group_ids=self._options.security_group_ids,
+            security_group_ids=self._group_ids(),
             image_id=spec.image.id if isinstance(spec.image, ImageById) else None,
             root_volume_gib=fleet.root_volume_gib,
             root_volume_iops=volume.iops,
@@ -271,8 +309,8 @@ class _Writer:
             slurm_settings={} if queue is None or list(queue.fleets) != [name] else queue.slurm_settings,
             on_node_start=start,
             on_node_configured=configured,
-            policies=[f"{self._aws}/AmazonSSMManagedInstanceCore"],
-            objects=[*self._readable(), *self._checkpoints(fleet)[1]],
+            policies=[f"{self._aws}/AmazonSSMManagedInstanceCore", *policies],
+            objects=[*reads, *objects],
             tags=spec.tags,
         )
         return slurm_queue(request, [self._compute_resource(fleet)])
@@ -290,70 +328,40 @@ class _Writer:
             name=fleet.name,
             reservation_id=reservation_id,
             placement_group_name=group,
-            slurm_settings=fleet.slurm_node_settings if self._is_pcs else {},
+            slurm_settings=fleet.slurm_node_settings,
         )
 
-    def _readable(self) -> list[ObjectRight]:
-        """The scripts."""
-        if self._options.scripts is None:
-            return []
-        bucket, prefix = self._options.scripts
-        return [ObjectRight(bucket_name=bucket, prefix=prefix)]
-
-    def _url(self, name: str) -> str:
-        assert self._options.scripts is not None  # noqa: S101 - asked for where there are scripts only
-        bucket, prefix = self._options.scripts
-        return f"s3://{bucket}/{prefix}{name}"
-
-    def _scripts(self, fleet: PlannedFleet) -> tuple[list[tuple[str, Sequence[str]]], list[tuple[str, Sequence[str]]]]:
+    def _actions(
+        self, fleet: PlannedFleet, environment: Mapping[str, str]
+    ) -> tuple[list[tuple[str, Sequence[str]]], list[tuple[str, Sequence[str]]]]:
         """What nodes of a fleet run before they are set up, and before slurmd starts."""
-        if self._options.scripts is None:
+        if self._scripts is None:
             return [], []
-        own = self._keep(f"nodes-{fleet.name}", self._node_script(fleet))
-        configured: list[tuple[str, Sequence[str]]] = [(own, ("configured",))]
-        if isinstance(fleet.spec, FleetSpec) and fleet.spec.user_data is not None:
-            configured.insert(0, (self._keep(f"user-data-{fleet.name}", read_script(fleet.spec.user_data)), ()))
-        return [(own, ("start",))], configured
+        *before, own = [self._scripts.url(script) for script in scripts_of(fleet)]
+        variables = [f"{name}={value}" for name, value in environment.items()]
+        return [(own, ("start",))], [*((url, ()) for url in before), (own, ("configured", *variables))]
 
-    def _keep(self, name: str, text: str) -> str:
-        """A script as a file; another text is another name, so that nodes never get another one than was exported."""
-        name = f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]}.sh"
-        self.files[f"{_SCRIPTS}/{name}"] = text
-        return self._url(name)
-
-    def _node_script(self, fleet: PlannedFleet) -> str:
-        plan, request = fleet.plan, fleet.node_request()
-        environment = {**getattr(fleet.spec, "environment", {}), **self._checkpoints(fleet)[0]}
-        if fleet.scratch is not None:
-            environment["SCRATCH_DIR"] = fleet.scratch.mount_point
-        own = replace(
-            request,
-            # ParallelCluster mounts file systems and local disks, and its daemons read the metadata service.
-            mounts=(),
-            scratch=False,
-            metadata_users=("*",),
-            watch=fleet.spec.watch.settings,
-            exporters=None,
-            environment=environment,
-        )
-        by_efa = lustre_efa(request.mounts, plan.instance_type, plan.maximum) if plan.efa else None
-        efa_count = node_interfaces(plan.instance_type, efa=plan.efa).efa_count
-        settings = replace(node_settings(plan, own), lustre_efa=by_efa, efa_interface_count=efa_count)
-        return compute_node_script(settings)
-
-    def _checkpoints(self, fleet: PlannedFleet) -> tuple[dict[str, str], list[ObjectRight]]:
-        """The variables by which jobs find the store for checkpoints, and the right to it."""
+    def _checkpoints(self, fleet: PlannedFleet) -> tuple[dict[str, str], list[ObjectRight], list[str]]:
+        """The variables by which jobs find the store for checkpoints, and the right to it: objects, or a policy."""
         spec = fleet.spec
-        if not isinstance(spec, FleetSpec) or spec.checkpoints is None:
-            return {}, []
-        store = self._spec.data[spec.checkpoints]
+        name = spec.checkpoints if isinstance(spec, FleetSpec) else None
+        if not isinstance(spec, FleetSpec) or name is None:
+            return {}, [], []
+        folder, (bucket, express) = spec.checkpoint_folder(fleet.name), self._buckets(name, (*fleet.key, "checkpoints"))
+        uris = [None if one is None else f"s3://{one}/{folder}" for one in (bucket, express)]
+        if self._stack is None:
+            right = ObjectRight(bucket_name=bucket, prefix=folder, write=not spec.checkpoints_read_only)
+            return checkpoint_environment(s3_uri=uris[0]), [right], []
+        policy = self.ids.of(self._stack, checkpoint_policy_output(fleet.name), key=(*fleet.key, "checkpoints"))
+        return checkpoint_environment(s3_uri=uris[0], express_s3_uri=uris[1]), [], [policy]
+
+    def _buckets(self, name: str, key: Key) -> tuple[str, str | None]:
+        """The bucket of a store for checkpoints, and the one in the zone of the nodes."""
+        store = self._spec.data[name]
         if isinstance(store, ExistingCheckpointsSpec):
-            bucket = store.existing_checkpoints.bucket_name
-        elif isinstance(store, CheckpointsSpec):
-            key = (*fleet.key, "checkpoints")
-            bucket = self.ids.of(data_stack(self._spec.name, spec.checkpoints), "BucketName", key=key)
-        else:
-            return {}, []
-        folder = spec.checkpoint_folder(fleet.name)
-        right = ObjectRight(bucket_name=bucket, prefix=folder, write=not spec.checkpoints_read_only)
-        return checkpoint_environment(s3_uri=f"s3://{bucket}/{folder}"), [right]
+            return store.existing_checkpoints.bucket_name, store.existing_checkpoints.express_bucket_name
+        stack, has_express = data_stack(self._spec.name, name), False
+        if isinstance(store, CheckpointsSpec):
+            has_express = store.checkpoints.express_zone_id is not None and self._stack is not None
+        express = self.ids.of(stack, "ExpressBucketName", key=key) if has_express else None
+        return self.ids.of(stack, "BucketName", key=key), express

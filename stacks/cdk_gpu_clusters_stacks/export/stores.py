@@ -39,7 +39,9 @@ def shared_storage(
     storage, faults, names = [], list[Fault](), Counter[str]()
     for point, (name, key) in mounts.items():
         store = spec.data[name]
-        settings = _lustre(spec, name, store, ids) or _efs(spec, name, store, ids) or _openzfs(name, store, volumes)
+        settings = (
+            _lustre(spec, name, store, ids) or _efs(spec, name, store, ids) or _openzfs(spec, name, store, ids, volumes)
+        )
         if settings is None:
             faults += faults_at(key, [_no_volume(name)])
         else:
@@ -73,10 +75,13 @@ def _efs(spec: ClusterSpec, name: str, store: StoreSpec, ids: DeployedIds) -> di
     return {"StorageType": "Efs", "EfsSettings": {"FileSystemId": file_system_id, "EncryptionInTransit": True}}
 
 
-def _openzfs(name: str, store: StoreSpec, volumes: Mapping[str, str]) -> dict[str, Any] | None:
-    if homes_service(store) is not HomeService.OPENZFS or name not in volumes:
+def _openzfs(
+    spec: ClusterSpec, name: str, store: StoreSpec, ids: DeployedIds, volumes: Mapping[str, str]
+) -> dict[str, Any] | None:
+    if homes_service(store) is not HomeService.OPENZFS or (name not in volumes and existing_homes(store) is not None):
         return None
-    return {"StorageType": "FsxOpenZfs", "FsxOpenZfsSettings": {"VolumeId": volumes[name]}}
+    volume_id = volumes.get(name) or ids.of(data_stack(spec.name, name), "VolumeId", key=("data", name))
+    return {"StorageType": "FsxOpenZfs", "FsxOpenZfsSettings": {"VolumeId": volume_id}}
 
 
 def _no_volume(name: str) -> Finding:

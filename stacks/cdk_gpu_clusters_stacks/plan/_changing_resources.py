@@ -565,6 +565,31 @@ _LOGIN = (
         + _SCHEMA.format("AWS::PCS::ComputeNodeGroup"),
     ),
 )
+_PARALLELCLUSTER = (
+    _TAGS,
+    Row(
+        Resource.FABRIC_GROUP,
+        "AWS::EC2::SecurityGroup",
+        replaced="another group of clients is made in the other VPC, which the configuration has to name",
+        nodes="running nodes keep the old group, which cannot go before them",
+    ),
+    Row(
+        Resource.CONFIGURATION,
+        "",
+        updated="scripts of nodes, ways to file systems, or rights to checkpoints change",
+        nodes="nodes get other scripts by pcluster update-cluster only",
+        source="aws-parallelcluster 3.16.1 on PyPI: CustomActions of the configuration, by the URL of a script",
+    ),
+    Row(
+        Resource.CONFIGURATION,
+        "AWS ParallelCluster",
+        updated="the configuration changes: deploy, then run gpu-clusters export --to pcluster with the new outputs, "
+        "and pcluster update-cluster",
+        nodes="the deployment itself changes none; pcluster update-cluster drains the queues that change, and refuses "
+        "what ParallelCluster cannot change",
+        source="aws-parallelcluster 3.16.1 on PyPI: QueueUpdateStrategy DRAIN, and UpdatePolicy of each setting",
+    ),
+)
 _KARPENTER = (
     _TAGS,
     Row(
@@ -1149,6 +1174,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "software": _SOFTWARE,
     "monitoring": (*_MONITORING, *_METRICS, _GRAFANA),
     "slurm": _SLURM,
+    "pcluster": _PARALLELCLUSTER,
     "queue": _QUEUE,
     "login": _LOGIN,
     "capacity": _CAPACITY,

@@ -19,6 +19,7 @@ from .model import (
     FleetReport,
     KubernetesPlan,
     LoginNodesPlan,
+    ParallelClusterPlan,
     PriceUsed,
     SlurmPlan,
     StoreCost,
@@ -128,12 +129,16 @@ def cluster_cost(
     stores: Sequence[StorePlan],
     kubernetes: KubernetesPlan | None = None,
     slurm: SlurmPlan | None = None,
+    parallelcluster: ParallelClusterPlan | None = None,
     *,
     is_new_network: bool,
 ) -> ClusterCost:
     """All that has a price, together."""
     hourly, includes, missing = [], [], {}
-    for name, usd, why in _by_the_hour(fleets, stores, kubernetes, slurm):
+    machines = [] if slurm is None else [("login nodes", slurm.login)]
+    if parallelcluster is not None:
+        machines += [("head node", parallelcluster.head_node), ("login nodes", parallelcluster.login)]
+    for name, usd, why in _by_the_hour(fleets, stores, kubernetes, machines):
         if usd is None:
             missing[name] = why
         else:
@@ -156,7 +161,7 @@ def _by_the_hour(
     fleets: Sequence[FleetReport],
     stores: Sequence[StorePlan],
     cluster: KubernetesPlan | None,
-    slurm: SlurmPlan | None,
+    machines: Sequence[tuple[str, LoginNodesPlan | None]],
 ) -> Iterator[tuple[str, UsdRange | None, str]]:
     """What bills by the hour: its name, what it costs, and why that is unknown."""
     for fleet in fleets:
@@ -168,8 +173,7 @@ def _by_the_hour(
     ]
     if cluster is not None and cluster.system_nodes is not None:  # made here
         found += [("control plane, in standard support", cluster), ("system nodes", cluster.system_nodes)]
-    if slurm is not None and slurm.login is not None:
-        found.append(("login nodes", slurm.login))
+    found += [(name, nodes) for name, nodes in machines if nodes is not None]
     for name, cost in found:
         usd = cost.usd_per_hour
         yield name, None if usd is None else UsdRange(usd, usd), cost.unknown.get("usd_per_hour", "")

@@ -24,6 +24,7 @@ from ._cost import fleet_cost
 from ._kubernetes import report_node_group
 from ._network import balancer_subnet_keys, node_subnet_keys
 from ._node import device_count, report_node
+from ._parallelcluster import report_slurm_queue
 from ._slurm import report_compute_node_group
 from .model import (
     BlockPlan,
@@ -63,7 +64,8 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
     return FleetReport(
         name=view.name,
         purpose="training" if is_training else "inference",
-        stack_name=stack_name(cluster.name, view.name),
+        # pcluster names its own stack after the cluster.
+        stack_name=cluster.name if view.profile.joins_parallelcluster else stack_name(cluster.name, view.name),
         minimum_nodes=spec.minimum_nodes,
         maximum_nodes=spec.maximum_nodes,
         nodes_at_deploy=view.plan.minimum,
@@ -74,7 +76,7 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
         placement=report_placement(view),
         subnets=node_subnet_keys(view),
         availability_zones=view.zones,
-        fabric=spec.fabric if isinstance(spec, FleetSpec) and view.plan.efa else None,
+        fabric=_fabric(view),
         mounts=_mounts(view, cluster),
         checkpoints=spec.checkpoints if isinstance(spec, FleetSpec) else None,
         image=_image(view) if view.profile.image is ImageChoice.LIBRARY else None,
@@ -87,8 +89,16 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
         node_group=report_node_group(view) if view.profile.has_node_group else None,
         compute_node_group=report_compute_node_group(view) if view.profile.joins_slurm else None,
         compute_environment=report_compute_environment(view) if view.profile.joins_batch else None,
+        slurm_queue=report_slurm_queue(view) if view.profile.joins_parallelcluster else None,
         notes=tuple(_notes(view)),
     )
+
+
+def _fabric(view: PlannedFleet) -> str | None:
+    """The fabric that a fleet shares; ParallelCluster has one group for all nodes of the cluster."""
+    spec = view.spec
+    shares = isinstance(spec, FleetSpec) and view.plan.efa and not view.profile.joins_parallelcluster
+    return spec.fabric if isinstance(spec, FleetSpec) and shares else None
 
 
 def _mounts(view: PlannedFleet, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
@@ -205,7 +215,7 @@ def report_capacity(view: PlannedFleet) -> CapacityPlan:
     return CapacityPlan(
         kind=terms.kind.value,
         words=_words(terms, view.spec.maximum_nodes),
-        reason=_FOR_JOBS if view.profile.joins_batch and terms.kind.is_block else _reason(view, terms, decision),
+        reason=_reason_of(view),
         reservation_id=terms.reservation_id,
         reservation_group_arn=terms.reservation_group_arn,
         is_made_here=isinstance(capacity, NewReservation),
@@ -256,7 +266,27 @@ def _words(terms: CapacityTerms, nodes: int) -> str:
     return f"new On-Demand Capacity Reservation of {count(nodes, 'instance')}"
 
 
+def _reason_of_queue(view: PlannedFleet) -> str:
+    """What ParallelCluster does about the capacity: it only launches, and the nodes drain themselves."""
+    terms = view.plan.terms
+    if terms.ends_at is not None:
+        minutes = int(drain_lead(terms, drain_timeout_seconds=view.plan.drain_timeout_seconds).total_seconds() // 60)
+        launched = "the nodes are launched when it runs" if terms.kind.is_block else "ordinary instances"
+        return f"{launched}, and drain {minutes} minutes before the end"
+    if view.plan.decision.market_type == "spot":
+        return "EC2 takes nodes back on two minutes' notice; Slurm runs their jobs again on others"
+    return "only reserved instances are launched" if terms.kind.is_reserved else "ordinary instances"
+
+
 _FOR_JOBS = "AWS Batch launches the nodes for jobs that wait while the block runs; they drain 40 minutes before its end"
+
+
+def _reason_of(view: PlannedFleet) -> str:
+    """What becomes of the nodes with their capacity, under their orchestrator."""
+    terms = view.plan.terms
+    if view.profile.joins_parallelcluster:
+        return _reason_of_queue(view)
+    return _FOR_JOBS if view.profile.joins_batch and terms.kind.is_block else _reason(view, terms, view.plan.decision)
 
 
 def _reason(view: PlannedFleet, terms: CapacityTerms, decision: CapacityDecision) -> str:

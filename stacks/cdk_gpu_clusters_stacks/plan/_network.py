@@ -157,7 +157,7 @@ def _fleet_uses(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Iterator[Ad
     for view in views:
         if not view.is_in_service_subnets:
             yield _nodes(view, view.spec.maximum_nodes)
-    if not is_local_zone(spec.network.availability_zone):
+    if not _is_login_elsewhere(spec):
         yield from _login_uses(spec)
     for name, store in spec.data.items():
         if isinstance(store, LustreSpec):
@@ -180,13 +180,19 @@ def _service_uses(
     """Nodes are spread evenly, each load balancer is in every subnet of its kind, login nodes are in the first."""
     if parts_of(spec).makes_eks:
         yield from _kubernetes_uses(spec.eks.system_nodes.nodes, zone_count)
-    if is_first and is_local_zone(spec.network.availability_zone):
+    if is_first and _is_login_elsewhere(spec):
         yield from _login_uses(spec)
     for view in views:
         if view.is_in_service_subnets:
             yield _nodes(view, ceil(view.spec.maximum_nodes / zone_count))
     serving = [view for view in views if _has_balancer(view)]
     yield from _balancer_uses([view for view in serving if public is None or _is_public(view) == public])
+
+
+def _is_login_elsewhere(spec: ClusterSpec) -> bool:
+    """Whether login nodes are in a subnet for services: AWS PCS puts no controller into a Local Zone."""
+    is_pcs = ORCHESTRATORS[spec.orchestrator].joins_slurm
+    return is_pcs and is_local_zone(spec.network.availability_zone)
 
 
 def _kubernetes_uses(system_nodes: int, zone_count: int) -> Iterator[AddressUse]:
@@ -198,8 +204,11 @@ def _kubernetes_uses(system_nodes: int, zone_count: int) -> Iterator[AddressUse]
 
 
 def _login_uses(spec: ClusterSpec) -> Iterator[AddressUse]:
-    nodes = spec.pcs.login.nodes
-    if ORCHESTRATORS[spec.orchestrator].joins_slurm and nodes:
+    section = spec.slurm_section
+    nodes = 0 if section is None else section.login.nodes
+    if spec.slurm_section is spec.parallelcluster:
+        yield AddressUse(kind="head-node", of="", addresses=1, words="the head node")
+    if nodes:
         yield AddressUse(kind="login-nodes", of="", addresses=nodes, words=count(nodes, "login node"))
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cdk_gpu_clusters.errors import Finding, raise_for
+from cdk_gpu_clusters_stacks.export.parallelcluster import named_configuration
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
 from cdk_gpu_clusters_stacks.spec._check_data import check_change_of
 from cdk_gpu_clusters_stacks.spec.changes import Changes, ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.check import check_fleets
+from cdk_gpu_clusters_stacks.spec.data import NEW_FILE_SYSTEMS, CheckpointsSpec, StoreSpec, serves_efa
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
@@ -104,7 +106,7 @@ def compare_clusters(deployed: ClusterSpec, wanted: ClusterSpec) -> Comparison:
             continue
         found = list(_within(stack, before, after))
         changes += found
-        unchanged += [] if found else [name]
+        unchanged += [] if any(one.stack == name for one in found) else [name]
     changes += [_left(stack, moved) for name, stack in before.stacks.items() if moved or name not in after.stacks]
     return Comparison(
         changes=tuple(changes),
@@ -169,14 +171,16 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
     sides = _side(stack, before, after), _side(stack, after, before)
     rows = ROWS[stack.kind]
     found: Iterable[Change]
-    if stack.kind not in _NODES:
+    if stack.kind == "pcluster":
+        found = _of_parallelcluster(rows, *sides)
+    elif stack.kind not in _NODES:
         found = [change for row in rows for change in _of_row(row, *sides)]
     elif before.fleets[stack.of].view.profile is not after.fleets[stack.of].view.profile:
         found = _to_another_orchestrator(rows, *sides)
     else:
         found = _within_fleet(rows, *sides)
     for change in found:
-        yield replace(change, stack=stack.name)
+        yield replace(change, stack=change.stack or stack.name)
 
 
 def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:
@@ -241,6 +245,55 @@ _OTHER_ENVIRONMENT = (
 _OTHER_ENVIRONMENT_SOURCE = (
     "CloudFormation template reference, AWS::Batch::ComputeEnvironment: ReplaceComputeEnvironment true with BEST_FIT"
 )
+
+
+def _of_parallelcluster(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
+    """What the nodes get, and the configuration, which changes with nearly all keys: each is compared as one value."""
+    keys = tuple(sorted(_written_keys(before, after)))
+    for row in rows:
+        if row.resource is not Resource.CONFIGURATION:
+            yield from _of_row(row, before, after)
+        elif row.type and named_configuration(before.cluster) != named_configuration(after.cluster):
+            # pcluster names its stack after the cluster.
+            change = _change(row, Effect.UPDATED, keys, row.updated, nodes=str(row.nodes))
+            yield replace(change, stack=after.cluster.name)
+        elif not row.type and _given_to_nodes(before.cluster) != _given_to_nodes(after.cluster):
+            own = tuple(key for key in keys if key.startswith(("data.", "network", "training.")))
+            yield _change(row, Effect.UPDATED, own, row.updated, nodes=str(row.nodes))
+
+
+def _given_to_nodes(cluster: ClusterSpec) -> object:
+    """What the stack of nodes of ParallelCluster has: scripts, ways to file systems, and rights to checkpoints."""
+    fleets = cluster.training.fleets
+    mounted = {name: cluster.data[name] for fleet in fleets.values() for name in fleet.mounts.values()}
+    # Of what the file makes, the stack reads outputs.
+    ways = {
+        name: serves_efa(store) if isinstance(store, NEW_FILE_SYSTEMS) else store for name, store in mounted.items()
+    }
+    rights = {
+        name: (_buckets(cluster.data[fleet.checkpoints]), fleet.checkpoint_folder(name), fleet.checkpoints_read_only)
+        for name, fleet in fleets.items()
+        if fleet.checkpoints is not None
+    }
+    return named_configuration(cluster)[1], ways, rights
+
+
+def _buckets(store: StoreSpec) -> object:
+    """The buckets of a store for checkpoints, as far as a template of its readers names them."""
+    return store.checkpoints.express_zone_id is not None if isinstance(store, CheckpointsSpec) else store
+
+
+def _written_keys(before: Side, after: Side) -> Iterator[str]:
+    """Keys that differ and are in a configuration of ParallelCluster: the innermost of each."""
+    old, new = before.cluster.training.fleets, after.cluster.training.fleets
+    yield from (f"training.fleets.{name}" for name in old.keys() ^ new.keys())
+    both = old.keys() & new.keys()
+    sides = [{one.key: one.value for one in changing_keys(side.cluster, both)} for side in (before, after)]
+    differ = {key for key in {**sides[0], **sides[1]} if sides[0].get(key) != sides[1].get(key)}
+    for key in differ:
+        is_inner = not any(other.startswith(f"{key}.") for other in differ) and key != "training.fleets"
+        if is_inner and key.partition(".")[0] in ("data", "network", "parallelcluster", "tags", "training"):
+            yield key
 
 
 def _of_pool(row: Row, before: Side, after: Side) -> Iterator[Change]:

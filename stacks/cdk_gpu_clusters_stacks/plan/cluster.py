@@ -26,6 +26,7 @@ from cdk_gpu_clusters_stacks.stack_names import (
     login_stack,
     monitoring_stack,
     network_stack,
+    parallelcluster_stack,
     queue_stack,
     serving_stack,
     slurm_stack,
@@ -37,6 +38,7 @@ from ._cost import cluster_cost
 from ._fleet import report_fleet
 from ._kubernetes import plan_kubernetes
 from ._network import plan_network
+from ._parallelcluster import plan_parallelcluster
 from ._slurm import plan_slurm
 from ._store import plan_store
 from .model import ClusterPlan, FleetReport, StackPlan, Totals
@@ -68,7 +70,7 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
     raise_for(found)
     fleets = tuple(report_fleet(view, spec) for view in views)
     stores = tuple(plan_store(name, store, spec, views) for name, store in spec.data.items())
-    kubernetes, slurm = plan_kubernetes(spec, views), plan_slurm(spec)
+    kubernetes, slurm, parallelcluster = plan_kubernetes(spec, views), plan_slurm(spec), plan_parallelcluster(spec)
     return ClusterPlan(
         name=spec.name,
         region=spec.region,
@@ -80,9 +82,12 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
         stores=stores,
         stacks=plan_stacks(spec, views),
         totals=_totals(fleets),
-        cost=cluster_cost(fleets, stores, kubernetes, slurm, is_new_network=isinstance(spec.network, NewNetwork)),
+        cost=cluster_cost(
+            fleets, stores, kubernetes, slurm, parallelcluster, is_new_network=isinstance(spec.network, NewNetwork)
+        ),
         kubernetes=kubernetes,
         slurm=slurm,
+        parallelcluster=parallelcluster,
         findings=tuple(found),
     )
 
@@ -141,11 +146,7 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
     elif parts_of(spec).makes_slurm:
         joined = (slurm_stack(spec.name),)
         yield StackPlan(name=joined[0], kind="slurm", of="", outlives=False, depends_on=network)
-    karpenter = (karpenter_stack(spec.name),) if spec.has_karpenter else ()
-    for name in karpenter:
-        yield StackPlan(name=name, kind="karpenter", of="", outlives=False, depends_on=(*network, *joined))
-    for view in views:
-        yield from _of_fleet(spec, view, network, (*joined, *(karpenter if view.is_pool else ())))
+    yield from _of_fleets(spec, views, network, joined)
     if ORCHESTRATORS[spec.orchestrator].joins_slurm:
         yield from _of_slurm(spec, network, joined)
     monitoring = [_of_monitoring(spec, views, network, joined)] if spec.monitoring.has_stack else []
@@ -153,6 +154,20 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
         yield from _of_kubernetes(spec, views, (*network, *joined), monitoring)
     else:
         yield from monitoring
+
+
+def _of_fleets(
+    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
+) -> Iterator[StackPlan]:
+    """The fleets, with what each needs before it."""
+    if ORCHESTRATORS[spec.orchestrator].joins_parallelcluster:
+        yield from _of_parallelcluster(spec, views, network)
+        return
+    karpenter = (karpenter_stack(spec.name),) if spec.has_karpenter else ()
+    for name in karpenter:
+        yield StackPlan(name=name, kind="karpenter", of="", outlives=False, depends_on=(*network, *joined))
+    for view in views:
+        yield from _of_fleet(spec, view, network, (*joined, *(karpenter if view.is_pool else ())))
 
 
 def _of_kubernetes(
@@ -220,6 +235,21 @@ def _of_fleet(
         outlives=False,
         depends_on=tuple(depends),
     )
+
+
+def _of_parallelcluster(
+    spec: ClusterSpec, views: Sequence[PlannedFleet], network: tuple[str, ...]
+) -> Iterator[StackPlan]:
+    """Reservations, and what nodes of AWS ParallelCluster get. `pcluster` makes the nodes in stacks of its own."""
+    for view in views:
+        if isinstance(view.spec.capacity, NewReservation):
+            name = capacity_stack(spec.name, view.name)
+            yield StackPlan(name=name, kind="capacity", of=view.name, outlives=False)
+    used = sorted({name for view in views for name in (*view.spec.mounts.values(), *_checkpoints(view.spec))})
+    made = [name for name in used if isinstance(spec.data[name], (*NEW_FILE_SYSTEMS, CheckpointsSpec))]
+    depends = (*network, *(data_stack(spec.name, name) for name in made))
+    name = parallelcluster_stack(spec.name)
+    yield StackPlan(name=name, kind="pcluster", of="", outlives=False, depends_on=depends)
 
 
 def _of_slurm(spec: ClusterSpec, network: tuple[str, ...], cluster: tuple[str, ...]) -> Iterator[StackPlan]:

@@ -534,6 +534,48 @@ class SlurmPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelClusterPlan:
+    """A cluster of AWS ParallelCluster, which `pcluster` makes after the stacks of the file.
+
+    Attributes:
+        stack_name: The stack with what its nodes get from the file.
+        version: Version of ParallelCluster for which `gpu-clusters export` writes the configuration.
+        slurm_settings: Settings of the cluster, those of the library included.
+        queues: Queues of fleets, and partitions over several.
+        head_node: The node with Slurm's controller, on which people work, too.
+        login: Login nodes; None without any.
+    """
+
+    stack_name: str
+    version: str
+    slurm_settings: Mapping[str, str]
+    queues: tuple[QueuePlan, ...]
+    head_node: LoginNodesPlan
+    login: LoginNodesPlan | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmQueueReport:
+    """A fleet as a queue of AWS ParallelCluster, with one compute resource, or one for each of several blocks.
+
+    Attributes:
+        capacity_type: `ONDEMAND`, `SPOT` or `CAPACITY_BLOCK`.
+        static_nodes: Nodes that always run.
+        dynamic_nodes: Nodes that Slurm starts for jobs.
+        slurm_settings: Settings of its nodes.
+        grown_by: Who sets the number of nodes, in a sentence.
+        update: What a changed configuration does to running nodes, in a sentence.
+    """
+
+    capacity_type: str
+    static_nodes: int
+    dynamic_nodes: int
+    slurm_settings: Mapping[str, str]
+    grown_by: str
+    update: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeNodeGroupReport:
     """A compute node group of AWS PCS.
 
@@ -833,6 +875,7 @@ class FleetReport:
         node_group: The managed node group of EKS; None elsewhere.
         compute_node_group: The compute node group of AWS PCS; None elsewhere.
         compute_environment: The compute environment of AWS Batch; None elsewhere.
+        slurm_queue: The queue of AWS ParallelCluster; None elsewhere.
         notes: What is worth knowing, in sentences.
     """
 
@@ -862,6 +905,7 @@ class FleetReport:
     node_group: NodeGroupReport | None = None
     compute_node_group: ComputeNodeGroupReport | None = None
     compute_environment: ComputeEnvironmentReport | None = None
+    slurm_queue: SlurmQueueReport | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -873,8 +917,8 @@ class AddressUse:
     """Who takes addresses of a subnet.
 
     Attributes:
-        kind: `nodes`, `file-system`, `load-balancer`, `endpoints`, `nat-gateway`, `control-plane`, `system-nodes` or
-            `login-nodes`.
+        kind: `nodes`, `file-system`, `load-balancer`, `endpoints`, `nat-gateway`, `control-plane`, `system-nodes`,
+            `head-node` or `login-nodes`.
         of: Key of the fleet or the store; empty for what belongs to the network, or to the cluster of EKS.
         addresses: How many at most.
         words: How they come about, such as "16 nodes x 1".
@@ -1150,6 +1194,7 @@ class ClusterPlan:
         network: The network with the use of its addresses.
         kubernetes: The cluster of Amazon EKS that the fleets join; None under another orchestrator.
         slurm: The Slurm cluster of AWS PCS that the fleets join; None under another orchestrator.
+        parallelcluster: The cluster of AWS ParallelCluster of the fleets; None under another orchestrator.
         fleets: Training fleets, then inference fleets, in the order of the file.
         stores: File systems and buckets, in the order of the file.
         stacks: The stacks, in an order in which they can be deployed.
@@ -1169,4 +1214,14 @@ class ClusterPlan:
     cost: ClusterCost
     kubernetes: KubernetesPlan | None = None
     slurm: SlurmPlan | None = None
+    parallelcluster: ParallelClusterPlan | None = None
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def machines(self) -> Mapping[str, LoginNodesPlan]:
+        """The nodes of a Slurm cluster that are in no fleet, by what they are."""
+        if self.parallelcluster is not None:
+            found = {"head node": self.parallelcluster.head_node, "login nodes": self.parallelcluster.login}
+        else:
+            found = {"login nodes": None if self.slurm is None else self.slurm.login}
+        return {name: one for name, one in found.items() if one is not None}

@@ -22,8 +22,13 @@ def system_node_hour(spec: ClusterSpec) -> Estimate:
 
 
 def login_node_hour(spec: ClusterSpec) -> Estimate:
-    """What one login node costs for an hour."""
-    return node_hour(instance_type(spec.pcs.login.instance_type), CapacityKind.ON_DEMAND, region=spec.region)
+    """What one login node of AWS PCS costs for an hour."""
+    return on_demand_hour(spec.pcs.login.instance_type, spec.region)
+
+
+def on_demand_hour(kind: str, region: str) -> Estimate:
+    """What one node of a type costs for an hour on demand."""
+    return node_hour(instance_type(kind), CapacityKind.ON_DEMAND, region=region)
 
 
 def hours_of_terms(terms: CapacityTerms, node_count: int) -> Fraction | None:

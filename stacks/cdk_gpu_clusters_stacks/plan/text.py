@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.counting import count
@@ -31,10 +32,12 @@ from .model import (
     NodeMig,
     NodeNetwork,
     NodeReport,
+    ParallelClusterPlan,
     ReaderPlan,
     ServersPlan,
     SlinkyPlan,
     SlurmPlan,
+    SlurmQueueReport,
     StackPlan,
     StorePlan,
     SubnetUse,
@@ -57,6 +60,7 @@ def plan_text(plan: ClusterPlan, *, width: int = WIDTH) -> str:
         _head(plan),
         *([] if plan.kubernetes is None else [kubernetes_section(plan.kubernetes, notes)]),
         *([] if plan.slurm is None else [slurm_section(plan.slurm, notes)]),
+        *([] if plan.parallelcluster is None else [parallelcluster_section(plan.parallelcluster, notes)]),
         *(fleet_section(fleet, notes) for fleet in plan.fleets),
         *(store_section(store, notes) for store in plan.stores),
         _network(plan.network),
@@ -166,6 +170,8 @@ def _fleet_rows(fleet: FleetReport, notes: Footnotes) -> Iterator[Row]:
         yield compute_node_group_row(fleet.compute_node_group)
     if fleet.compute_environment is not None:
         yield compute_environment_row(fleet.compute_environment)
+    if fleet.slurm_queue is not None:
+        yield slurm_queue_row(fleet.name, fleet.slurm_queue)
     if fleet.servers is not None:
         yield Row("servers", list(_servers(fleet.servers)))
     if fleet.load_balancer is not None:
@@ -741,4 +747,53 @@ def _job_words(job: BatchJobPlan) -> tuple[str, str]:
     return (
         f"job: {count(job.nodes, 'node')}, {job.image}; {count(job.attempts, 'attempt')}{end}",
         f"each container: {devices}, {job.memory_mib:,} MiB of memory, of it {job.shared_memory_mib:,} in /dev/shm",
+    )
+
+
+# A cluster of AWS ParallelCluster, and a queue of it.
+
+
+def parallelcluster_section(cluster: ParallelClusterPlan, notes: Footnotes) -> Section:
+    """The cluster that `pcluster` makes."""
+    machines = {"head node": cluster.head_node, "login nodes": cluster.login}
+    marks = {name: notes.mark(one.prices) for name, one in machines.items() if one is not None}
+    rows = [
+        Row("queue" if name.startswith("queue ") else name, [words.strip()]) for name, words in _named(cluster, marks)
+    ]
+    return Section(f"Slurm on AWS ParallelCluster (stack {cluster.stack_name})", rows)
+
+
+def _named(cluster: ParallelClusterPlan, marks: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, words in parallelcluster_words(cluster, marks):
+        yield name, f"{name.removeprefix('queue ')}: {words}" if name.startswith("queue ") else words
+
+
+def parallelcluster_words(
+    cluster: ParallelClusterPlan, marks: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[str, str]]:
+    """What there is to know about the cluster, by name."""
+    yield "version", f"AWS ParallelCluster {cluster.version}"
+    yield "made by", "gpu-clusters export --to pcluster, then pcluster create-cluster, after the stacks of the file"
+    yield "settings", ", ".join(f"{name}={value}" for name, value in cluster.slurm_settings.items())
+    for queue in cluster.queues:
+        settings = "".join(f"; {name}={value}" for name, value in queue.slurm_settings.items())
+        yield f"queue {queue.name}", f"{', '.join(queue.fleets)}{settings}"
+    yield "head node", "; ".join(login_words(cluster.head_node, marks.get("head node", "")))
+    if cluster.login is not None:
+        yield "login nodes", "; ".join(login_words(cluster.login, marks.get("login nodes", "")))
+
+
+def slurm_queue_row(fleet: str, queue: SlurmQueueReport) -> Row:
+    """The queue of a fleet."""
+    settings = "; ".join(f"{name}={value}" for name, value in queue.slurm_settings.items())
+    names = [
+        f"{fleet}-{kind}-{fleet}-1" for kind, many in (("st", queue.static_nodes), ("dy", queue.dynamic_nodes)) if many
+    ]
+    return Row(
+        "Slurm nodes",
+        [
+            f"{' and '.join(names)} and so on; {queue.capacity_type}; {queue.grown_by}",
+            *([settings] if settings else []),
+            queue.update,
+        ],
     )

@@ -10,13 +10,13 @@ from importlib.resources import files
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.model import FleetReport, StorePlan, SubnetUse, UsdRange
-from cdk_gpu_clusters_stacks.plan.text import compute_environment_words
+from cdk_gpu_clusters_stacks.plan.text import compute_environment_words, parallelcluster_words
 
 from .anatomy import anatomy
 from .boxes import UNKNOWN, gbps, nodes_text, number, place, range_text, usd, zones_text
 from .drawing import drawings, svg
 from .legend import legend
-from .slurm import compute_node_group_rows, slurm_rows
+from .slurm import compute_node_group_rows, slurm_queue_rows, slurm_rows
 from .topology import cluster_rows, node_group_rows, topology
 
 #: Width of a picture, in pixels.
@@ -162,6 +162,13 @@ def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
 
 def _slurm(plan: ClusterPlan) -> Iterator[str]:
     """A card for the Slurm cluster, if the fleets join one."""
+    if plan.parallelcluster is not None:
+        rows = [(escape(name), escape(words)) for name, words in parallelcluster_words(plan.parallelcluster)]
+        queues = [tuple(map(escape, row)) for row in slurm_queue_rows(plan)]
+        heads = ("fleet", "bought as", "settings of the nodes", "size, updates")
+        yield card(
+            "Slurm", f"{table(('AWS ParallelCluster', ''), rows)}<h3>Queues of fleets</h3>{table(heads, queues)}"
+        )
     if plan.slurm is None:
         return
     cluster = [(escape(name), escape(words)) for name, words in slurm_rows(plan.slurm)]
@@ -237,7 +244,7 @@ def _cost(plan: ClusterPlan) -> str:
     rows += [_store_cost(store, most) for store in plan.stores if store.cost]
     rows += [
         (escape(name), usd(UsdRange(hour, hour)), usd(UsdRange(hour * 24, hour * 24)), "open-ended")
-        for name, hour in (*_kubernetes_hours(plan), *_login_hours(plan))
+        for name, hour in (*_kubernetes_hours(plan), *_machine_hours(plan))
     ]
     total = f"{usd(plan.cost.usd_per_hour)} per hour, {usd(plan.cost.usd_per_day)} per day"
     if plan.cost.usd_per_run:
@@ -257,11 +264,11 @@ def _kubernetes_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
         yield "system nodes", cluster.system_nodes.usd_per_hour
 
 
-def _login_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
-    """What of a Slurm cluster has a price: its login nodes."""
-    login = plan.slurm and plan.slurm.login
-    if login and login.usd_per_hour is not None:
-        yield "login nodes", login.usd_per_hour
+def _machine_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
+    """What of a Slurm cluster has a price: its nodes that are in no fleet."""
+    for name, nodes in plan.machines.items():
+        if nodes.usd_per_hour is not None:
+            yield name, nodes.usd_per_hour
 
 
 def _hourly(plan: ClusterPlan) -> Iterator[UsdRange | None]:
@@ -350,8 +357,7 @@ def _prices(plan: ClusterPlan) -> str:
     if plan.kubernetes is not None:
         nodes = plan.kubernetes.system_nodes
         used += [*plan.kubernetes.prices, *(nodes.prices if nodes else ())]
-    if plan.slurm is not None and plan.slurm.login is not None:
-        used += plan.slurm.login.prices
+    used += [price for nodes in plan.machines.values() for price in nodes.prices]
     if not used:
         return "<p class='soft'>No item of this cluster has a known price.</p>"
     rows = [

@@ -1,11 +1,11 @@
-"""The Slurm cluster of AWS PCS on the page: a box in the topology, a table of it, and one of its node groups."""
+"""The Slurm cluster of AWS PCS or ParallelCluster on the page: a box in the topology, and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from cdk_gpu_clusters_stacks.plan import ClusterPlan
-from cdk_gpu_clusters_stacks.plan.model import SlurmPlan
+from cdk_gpu_clusters_stacks.plan.model import ParallelClusterPlan, SlurmPlan
 from cdk_gpu_clusters_stacks.plan.text import login_words, slurm_services_words, slurm_version_words
 
 from .boxes import Box, Text, number
@@ -24,6 +24,31 @@ def controller_box(cluster: SlurmPlan) -> Box:
         ],
         padding=10,
     )
+
+
+def head_node_box(cluster: ParallelClusterPlan) -> Box:
+    """The controller of AWS ParallelCluster in the topology, with its queues."""
+    queues = [f"queue {one.name}: {', '.join(one.fleets)}" for one in cluster.queues]
+    words = f"head node, {cluster.head_node.instance_type}: made by pcluster, not by the stacks"
+    return Box(
+        style="balancer",
+        key="slurm",
+        texts=[
+            Text(text=f"AWS ParallelCluster {cluster.version}: Slurm", bold=True, size=13),
+            *(Text(text=one, style="note", size=11, wraps=True) for one in (words, *queues)),
+        ],
+        padding=10,
+    )
+
+
+def slurm_queue_rows(plan: ClusterPlan) -> Iterator[tuple[str, ...]]:
+    """The rows of the table of queues of AWS ParallelCluster: fleet, purchase, settings, size and updates."""
+    for fleet in plan.fleets:
+        queue = fleet.slurm_queue
+        if queue is not None:
+            settings = "; ".join(f"{name}={value}" for name, value in queue.slurm_settings.items())
+            size = f"{queue.static_nodes} static, {queue.dynamic_nodes} dynamic; {queue.grown_by}; {queue.update}"
+            yield fleet.name, queue.capacity_type, settings, size
 
 
 def slurm_rows(cluster: SlurmPlan) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ from cdk_gpu_clusters_stacks.plan.text import (
 from .boxes import Box, Direction, Margins, Text, filled_up, gbps, group, nodes_text, number
 from .flows import CLEAR, Flow, margin
 from .marks import accelerator_marks
-from .slurm import controller_box
+from .slurm import controller_box, head_node_box
 
 #: Nodes that are drawn one by one; more are drawn as racks.
 MOST_SINGLE_NODES = 32
@@ -47,6 +47,7 @@ def topology(plan: ClusterPlan) -> Topology:
         *_clients(plan),
         *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)]),
         *([] if plan.slurm is None else [controller_box(plan.slurm)]),
+        *([] if plan.parallelcluster is None else [head_node_box(plan.parallelcluster)]),
     ]
     names = _zone_names(plan)
     zones = group(
@@ -139,8 +140,8 @@ def _services(plan: ClusterPlan, subnet: SubnetUse) -> Iterator[Box]:
     for use in subnet.uses:
         if use.kind == "nat-gateway":
             yield _small("nat-gateway", "balancer", "NAT gateway", "for all private subnets, outbound only")
-        elif use.kind == "login-nodes" and plan.slurm and plan.slurm.login:
-            yield _small("login", "node", "login nodes", f"{use.words}, {plan.slurm.login.instance_type}")
+        elif use.kind == "login-nodes" and "login nodes" in plan.machines:
+            yield _small("login", "node", "login nodes", f"{use.words}, {plan.machines['login nodes'].instance_type}")
         elif use.kind == "endpoints":
             yield _small("", "balancer", "endpoints", use.words)
 
@@ -351,7 +352,7 @@ def _flows(plan: ClusterPlan) -> Iterator[Flow]:
     system = plan.kubernetes.system_nodes if plan.kubernetes else None
     for subnet in system.subnets if system else ():
         yield Flow(kind="api", source="eks", target=f"system/{subnet}", heads="both")
-    if plan.slurm and plan.slurm.login:
+    if "login nodes" in plan.machines:
         yield Flow(kind="slurm", source="slurm", target="login", heads="both")
     for store in plan.stores:
         for one in store.lustre.repositories if store.lustre else ():
@@ -367,7 +368,7 @@ def _flows_of_part(plan: ClusterPlan, fleet: FleetReport, part: str) -> Iterator
         yield Flow(kind="request", source=f"balancer/{fleet.name}", target=part)
     if plan.kubernetes:
         yield Flow(kind="api", source="eks", target=part, heads="both")
-    if plan.slurm:
+    if plan.slurm or plan.parallelcluster:
         yield Flow(kind="slurm", source="slurm", target=part, heads="both")
     for mount in fleet.mounts:
         kind = "efa" if mount.over_efa else "tcp"

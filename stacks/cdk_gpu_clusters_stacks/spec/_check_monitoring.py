@@ -32,7 +32,8 @@ from cdk_gpu_clusters.rules.scrape import (
 from ._check_values import check_arn
 from ._document import Fault, faults_at
 from ._parts import SpecParts
-from .monitoring import SLURM_LABEL, BrakeSpec, BudgetSpec, MetricsSpec
+from ._rules import PARALLELCLUSTER_MONITORING
+from .monitoring import SLURM_LABEL, BrakeSpec, BudgetSpec, GrafanaSpec, MetricsSpec, MonitoringSpec
 from .network import ExistingNetwork
 from .planned_fleet import PlannedFleet
 
@@ -44,18 +45,54 @@ def check_monitoring(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[F
     """Find what AWS refuses of a budget, of a collector of metrics and of Grafana, and what they have no effect on."""
     if parts.monitoring is None:
         return []
+    if parts.profile.joins_parallelcluster:
+        return _check_budget_alone(parts.monitoring, parts, fleets)
     metrics, budget = parts.monitoring.metrics, parts.monitoring.budget
     faults = [] if metrics is None else [*_check_metrics(metrics, parts, fleets), *_check_installed(metrics, fleets)]
     if budget is not None:
         faults += _check_budget_section(budget, parts, fleets)
-    if parts.monitoring.grafana is not None:
-        for one in check_grafana(parts.monitoring.grafana.authentication, region=parts.region):
-            if one.path == "region":
-                faults += faults_at(_GRAFANA, [replace(one, path="")])
-            else:
-                here = replace(one, path="", allowed="identity-center, saml or both")
-                faults += faults_at((*_GRAFANA, one.path), [here])
+    return faults + _check_grafana(parts.monitoring.grafana, parts.region)
+
+
+def _check_grafana(grafana: GrafanaSpec | None, region: str | None) -> list[Fault]:
+    faults = list[Fault]()
+    for one in [] if grafana is None else check_grafana(grafana.authentication, region=region):
+        if one.path == "region":
+            faults += faults_at(_GRAFANA, [replace(one, path="")])
+        else:
+            here = replace(one, path="", allowed="identity-center, saml or both")
+            faults += faults_at((*_GRAFANA, one.path), [here])
     return faults
+
+
+#: What reads the nodes of a deployment -> what does the same for nodes of AWS ParallelCluster.
+_OF_NODES = {
+    "dashboard": "remove it: ParallelCluster makes a dashboard of its own (Monitoring of its configuration)",
+    "metrics": "remove it; orchestrator: pcs has a collector for nodes of Slurm",
+    "brake": "remove brake: the budget still notifies",
+}
+
+
+def _check_budget_alone(spec: MonitoringSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find what reads nodes that are not there yet: a budget counts all that has the tag of the cluster."""
+    asked = {"dashboard": spec.dashboard, "metrics": spec.metrics is not None}
+    faults = list[Fault]()
+    for name in [name for name, is_asked in asked.items() if is_asked]:
+        faults += faults_at(("monitoring", name), [_of_no_nodes(name)])
+    if spec.budget is not None:
+        faults += _check_budget_section(spec.budget.model_copy(update={"brake": None}), parts, fleets)
+    if spec.brake is not None:
+        faults += faults_at(_BRAKE, [_of_no_nodes("brake")])
+    return faults + _check_grafana(spec.grafana, parts.region)
+
+
+def _of_no_nodes(name: str) -> Finding:
+    return PARALLELCLUSTER_MONITORING.finding(
+        cause="pcluster makes the nodes in a stack of its own, after the stacks of the file",
+        got=f"{name} with orchestrator: parallelcluster",
+        allowed="monitoring.budget and monitoring.grafana",
+        fix=_OF_NODES[name],
+    )
 
 
 def _check_budget_section(budget: BudgetSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:

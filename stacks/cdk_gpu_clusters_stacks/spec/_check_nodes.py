@@ -82,7 +82,7 @@ from .data import (
 )
 from .fleet import FleetSpec, ImageByOs, read_script
 from .inference import InferenceFleetSpec
-from .model import ClusterSpec
+from .model import ORCHESTRATORS, ClusterSpec
 from .planned_fleet import PlannedFleet
 
 # Number of nodes, and their root volume.
@@ -485,7 +485,7 @@ def check_script(key: Key, spec: FleetSpec) -> list[Fault]:
 def check_size(fleet: PlannedFleet) -> list[Fault]:
     """Find user data that is longer than EC2 accepts; names that only the app knows are taken at their longest."""
     spec, profile = fleet.spec, fleet.profile
-    if fleet.plan.interfaces_or_none is None:
+    if fleet.plan.interfaces_or_none is None or profile.joins_parallelcluster:  # it writes the user data itself
         return []
     node = fleet.node_request(dns_name="d" * _LONGEST_DNS_NAME, mount_name="m" * 8)
     evidence = None if spec.evidence_bucket is None else _LONGEST_EVIDENCE_URI
@@ -587,12 +587,14 @@ def check_ray(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
     """Find nodes on which Ray does not start, or on which something else starts jobs."""
     if spec.ray is None:
         return []
-    if fleet.profile.group is not GroupKind.AUTO_SCALING_GROUP:
+    profile = fleet.profile
+    if profile.group is not GroupKind.AUTO_SCALING_GROUP:
+        word = next(name for name, one in ORCHESTRATORS.items() if one is profile)
         finding = RAY_ON_EC2.finding(
             cause="something else starts the jobs of these nodes",
-            got=f"ray with orchestrator: {fleet.profile.agent}",
+            got=f"ray with orchestrator: {word}",
             allowed="orchestrator: ec2",
-            fix="write eks.software.ray: true in its place" if fleet.profile.joins_eks else "remove ray",
+            fix="write eks.software.ray: true in its place" if profile.joins_eks else "remove ray",
         )
         return faults_at((*fleet.key, "ray"), [finding], at_key=True)
     return under(fleet.key, check_ray_nodes(spec.ray.settings, is_split=spec.mig is not None))

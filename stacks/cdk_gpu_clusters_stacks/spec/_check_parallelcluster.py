@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 
-from cdk_gpu_clusters.catalogue import instance_type
-from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.catalogue import Architecture, instance_type
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.parallelcluster import check_queue_fleet, without_exclusive
 from cdk_gpu_clusters.fleet.profile import PARALLELCLUSTER
 from cdk_gpu_clusters.rules.parallelcluster import (
@@ -14,6 +16,7 @@ from cdk_gpu_clusters.rules.parallelcluster import (
     NAME,
     SYSTEM,
     check_counts,
+    check_egress,
     check_mount_point,
     check_name,
     check_one_architecture,
@@ -22,11 +25,22 @@ from cdk_gpu_clusters.rules.parallelcluster import (
     check_storage_name,
 )
 
-from ._document import Fault, faults_at
-from ._parts import SpecParts, parts_of
-from ._rules import PARALLELCLUSTER_SOURCE, PCS_INFERENCE
+from ._check_pcs import named_twice, no_fleet
+from ._document import Fault, Key, faults_at
+from ._parallelcluster_omissions import omissions, omissions_of_fleets
+from ._parts import FleetPart, SpecParts, parts_of
+from ._rules import (
+    PARALLELCLUSTER_LOGIN,
+    PARALLELCLUSTER_SECTION,
+    PARALLELCLUSTER_SOURCE,
+    PCS_INFERENCE,
+    STORE,
+)
+from .data import ExistingOpenZfsSpec
 from .fleet import FleetSpec, ImageByParameter
 from .model import ORCHESTRATORS, ClusterSpec
+from .network import NewNetwork
+from .parallelcluster import HEAD_TYPES, LOGIN_TYPES, ParallelClusterSpec
 from .pcs import PcsSpec
 from .planned_fleet import PlannedFleet
 
@@ -40,59 +54,104 @@ def parallelcluster_parts(spec: ClusterSpec) -> SpecParts:
     return replace(parts_of(spec), profile=PARALLELCLUSTER)
 
 
-def check_parallelcluster(spec: ClusterSpec) -> list[Fault]:
-    """Find what ParallelCluster refuses of a cluster file.
+def check_export(spec: ClusterSpec) -> list[Fault]:
+    """Find what ParallelCluster refuses of a cluster file, of whatever orchestrator, and what is left out of it.
 
     Args:
         spec: A cluster without errors of its own orchestrator.
     """
     profile = ORCHESTRATORS[spec.orchestrator]
+    if profile.joins_parallelcluster:
+        return []  # the check of the file found it
     if profile.joins_eks or profile.joins_batch:
         work = "pods of Kubernetes" if profile.joins_eks else "containers of AWS Batch"
         finding = PARALLELCLUSTER_SOURCE.finding(
             cause=f"jobs of this cluster are {work}",
             got=f"orchestrator: {spec.orchestrator}",
-            allowed="ec2, pcs",
-            fix="write orchestrator: ec2 or pcs, with training fleets",
+            allowed="ec2, pcs, parallelcluster",
+            fix="write orchestrator: parallelcluster, with training fleets",
         )
         return faults_at(("orchestrator",), [finding])
     parts = parallelcluster_parts(spec)
     fleets = [PlannedFleet.of(part, parts) for part in parts.fleets]
-    faults = [fault for fleet in fleets for fault in _check_fleet(fleet)]
-    faults += _check_mounts(spec, fleets)
-    systems = {fleet.name: None if fleet.spec.image is None else fleet.spec.image.os for fleet in fleets}
-    faults += faults_at(("training", "fleets"), check_one_system(systems))
-    blocks = [len(fleet.plan.terms.blocks) or 1 for fleet in fleets]
-    faults += faults_at(("training", "fleets"), check_counts(blocks))
-    faults += faults_at(("training", "fleets"), check_one_architecture(_architectures(spec, fleets)))
-    return faults + (_check_slurm(spec.pcs, fleets) if spec.orchestrator == "pcs" else [])
+    return [*omissions(spec), *_check_cluster(parts, fleets)]
 
 
-def _architectures(spec: ClusterSpec, fleets: Sequence[PlannedFleet]) -> dict[str, str]:
-    """Architecture of the fleets, and of login nodes."""
+def check_parallelcluster(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    """Find what is wrong with the section, and what ParallelCluster refuses of a file with its orchestrator."""
+    if not parts.profile.joins_parallelcluster:
+        return [] if parts.parallelcluster is None else faults_at(("parallelcluster",), [_NOT_THIS], at_key=True)
+    faults = [*_check_cluster(parts, fleets), *_check_network(parts)]
+    section = parts.slurm_section
+    if isinstance(section, ParallelClusterSpec):
+        faults += [*_check_machines(section, fleets), *_check_names(section, parts)]
+        faults += _check_volumes(section, parts)
+    return faults
+
+
+_SECTION = "parallelcluster"
+_NOT_THIS = PARALLELCLUSTER_SECTION.finding(
+    cause="no cluster of AWS ParallelCluster is described",
+    got="parallelcluster without orchestrator: parallelcluster",
+    fix="write orchestrator: parallelcluster, or remove the section",
+    severity=Severity.WARNING,
+)
+
+
+def _check_cluster(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    faults = [fault for part in parts.fleets if not isinstance(part.spec, FleetSpec) for fault in _no_servers(part)]
+    known = [fleet for fleet in fleets if isinstance(fleet.spec, FleetSpec) and fleet.plan.type_or_none is not None]
+    faults += [fault for fleet in known for fault in _check_fleet(fleet)]
+    faults += _check_mounts(parts)
+    systems = {fleet.name: None if fleet.spec.image is None else fleet.spec.image.os for fleet in known}
+    faults += faults_at(_FLEETS, check_one_system(systems))
+    blocks = [len(fleet.plan.terms.blocks) or 1 for fleet in known]
+    faults += faults_at(_FLEETS, check_counts(blocks))
+    faults += faults_at(_FLEETS, check_one_architecture(_architectures(parts, known)))
+    section = parts.slurm_section
+    return [*faults, *omissions_of_fleets(parts), *([] if section is None else _check_slurm(section, known))]
+
+
+_FLEETS = ("training", "fleets")
+
+
+def _architectures(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> dict[str, str]:
+    """Architecture of the fleets, and of the nodes beside them whose type is named."""
     found = {fleet.name: fleet.plan.instance_type.architecture.value for fleet in fleets}
-    if spec.orchestrator == "pcs" and spec.pcs.login.nodes:
-        found["login nodes"] = instance_type(spec.pcs.login.instance_type).architecture.value
+    for where, name in _named_types(parts.slurm_section).items():
+        with suppress(ConfigError):  # an unknown type is found elsewhere
+            found[where] = instance_type(name).architecture.value
     return found
+
+
+def _named_types(section: PcsSpec | ParallelClusterSpec | None) -> dict[str, str]:
+    """Types of nodes that are in no fleet."""
+    if section is None:
+        return {}
+    found = {"login nodes": section.login.instance_type} if section.login.nodes else {}
+    if isinstance(section, ParallelClusterSpec):
+        found["the head node"] = section.head_node.instance_type
+    return {where: name for where, name in found.items() if name is not None}
+
+
+def _no_servers(part: FleetPart) -> list[Fault]:
+    finding = PCS_INFERENCE.finding(
+        cause="model servers are a service, and Slurm runs jobs",
+        got=f"the inference fleet {part.name}",
+        allowed="training fleets",
+        fix="put inference fleets into a cluster file of their own, with orchestrator ec2 or eks",
+    )
+    return faults_at(part.key, [finding], at_key=True)
 
 
 def _check_fleet(fleet: PlannedFleet) -> Iterator[Fault]:
     spec, key = fleet.spec, fleet.key
-    if not isinstance(spec, FleetSpec):
-        finding = PCS_INFERENCE.finding(
-            cause="model servers are a service, and Slurm runs jobs",
-            got=f"the inference fleet {fleet.name}",
-            allowed="training fleets",
-            fix="put inference fleets into a cluster file of their own, with orchestrator ec2 or eks",
-        )
-        yield from faults_at(key, [finding], at_key=True)
-        return
     settings = fleet.slurm_node_settings
     for finding in check_queue_fleet(fleet.plan, fleet.name, settings):
         if finding.id == NAME.id:
             yield from faults_at(key, [replace(finding, fix="rename the fleet")], at_key=True)
         elif finding.path in settings:
-            place = ("pcs", "node_settings", fleet.name, finding.path)
+            place = (*_key_of(fleet.parts.slurm_section), "node_settings", fleet.name, finding.path)
             yield from faults_at(place, [replace(finding, path="")])
         else:
             yield from faults_at((*key, finding.path), [replace(finding, path="")])
@@ -119,11 +178,11 @@ def _account_key() -> Finding:
     )
 
 
-def _check_mounts(spec: ClusterSpec, fleets: Sequence[PlannedFleet]) -> Iterator[Fault]:
+def _check_mounts(parts: SpecParts) -> Iterator[Fault]:
     mounted: dict[str, str] = {}
-    sections = [((*fleet.key, "mounts"), fleet.spec.mounts) for fleet in fleets]
-    if spec.orchestrator == "pcs":
-        sections.append((("pcs", "login", "mounts"), spec.pcs.login.mounts))
+    sections = [((*part.key, "mounts"), part.spec.mounts) for part in parts.fleets if isinstance(part.spec, FleetSpec)]
+    if isinstance(parts.slurm_section, PcsSpec):
+        sections.append((("pcs", "login", "mounts"), parts.slurm_section.login.mounts))
     for key, mounts in sections:
         for point, store in mounts.items():
             yield from faults_at((*key, point), [*check_mount_point(point), *check_storage_name(store)])
@@ -138,13 +197,18 @@ def _check_mounts(spec: ClusterSpec, fleets: Sequence[PlannedFleet]) -> Iterator
                 yield from faults_at((*key, point), [finding])
 
 
-def _check_slurm(pcs: PcsSpec, fleets: Sequence[PlannedFleet]) -> list[Fault]:
-    faults = []
-    for finding in check_settings(pcs.slurm_settings, level="cluster"):
-        faults += faults_at(("pcs", "slurm_settings", finding.path), [replace(finding, path="")])
+def _key_of(section: PcsSpec | ParallelClusterSpec | None) -> Key:
+    """The key of the section of a Slurm cluster."""
+    return (_SECTION,) if isinstance(section, ParallelClusterSpec) else ("pcs",)
+
+
+def _check_slurm(section: PcsSpec | ParallelClusterSpec, fleets: Sequence[PlannedFleet]) -> list[Fault]:
+    faults, above = list[Fault](), _key_of(section)
+    for finding in check_settings(section.slurm_settings, level="cluster"):
+        faults += faults_at((*above, "slurm_settings", finding.path), [replace(finding, path="")])
     names = [fleet.name for fleet in fleets]
-    for name, queue in pcs.queues.items():
-        key = ("pcs", "queues", name)
+    for name, queue in section.queues.items():
+        key = (*above, "queues", name)
         faults += faults_at(key, check_name(name), at_key=True)
         if name in names and list(queue.fleets) != [name]:
             finding = NAME.finding(
@@ -156,3 +220,74 @@ def _check_slurm(pcs: PcsSpec, fleets: Sequence[PlannedFleet]) -> list[Fault]:
         for finding in check_settings(without_exclusive(queue.slurm_settings), level="queue"):
             faults += faults_at((*key, "slurm_settings", finding.path), [replace(finding, path="")])
     return faults
+
+
+# What only a file with this orchestrator has.
+
+
+def _check_network(parts: SpecParts) -> list[Fault]:
+    """Find a closed network, whose nodes do not reach DynamoDB."""
+    is_closed = isinstance(parts.network, NewNetwork) and parts.network.egress == "closed"
+    return faults_at(("network", "egress"), check_egress(is_closed=is_closed))
+
+
+def _check_machines(section: ParallelClusterSpec, fleets: Sequence[PlannedFleet]) -> Iterator[Fault]:
+    for name, given in (("head_node", section.head_node.instance_type), ("login", section.login.instance_type)):
+        key = (_SECTION, name, "instance_type")
+        if given is None:
+            continue
+        try:
+            accelerator = instance_type(given).accelerator
+        except ConfigError as unknown:
+            yield from faults_at(key, unknown.findings)
+            continue
+        if accelerator is not None:
+            types = HEAD_TYPES if name == "head_node" else LOGIN_TYPES
+            mine = fleets[0].plan.instance_type.architecture if fleets else Architecture.X86_64
+            finding = PARALLELCLUSTER_LOGIN.finding(
+                cause="no job runs on this node",
+                got=f"{given}, with {accelerator.count} {accelerator.name}",
+                allowed="a type without accelerators",
+                fix=f"write instance_type: {types[mine]}; fleets hold the GPU nodes",
+            )
+            yield from faults_at(key, [finding])
+
+
+def _check_names(section: ParallelClusterSpec, parts: SpecParts) -> Iterator[Fault]:
+    """Find fleets that are named and not there."""
+    names = [part.name for part in parts.fleets if isinstance(part.spec, FleetSpec)]
+    for name in section.node_settings:
+        if name not in names:
+            yield from faults_at((_SECTION, "node_settings", name), [no_fleet(name, names)], at_key=True)
+    for name, queue in section.queues.items():
+        key = (_SECTION, "queues", name, "fleets")
+        for index, fleet in enumerate(queue.fleets):
+            if fleet in queue.fleets[:index]:
+                yield from faults_at((*key, index), [named_twice(fleet)])
+            if fleet not in names:
+                yield from faults_at((*key, index), [no_fleet(fleet, names)])
+
+
+def _check_volumes(section: ParallelClusterSpec, parts: SpecParts) -> Iterator[Fault]:
+    """Find volumes of stores that are not there, and stores whose volume is not known."""
+    stores = parts.stores or {}
+    homes = [name for name, store in stores.items() if isinstance(store, ExistingOpenZfsSpec)]
+    for name in section.volumes if parts.stores is not None else ():
+        if name not in homes and stores.get(name, "") is not None:
+            near = get_close_matches(name, homes, n=1)
+            finding = STORE.finding(
+                cause="no store on FSx for OpenZFS that exists already has this name",
+                got=name,
+                allowed=", ".join(homes) or "a store with existing_openzfs",
+                fix=f"write {near[0]}" if near else "remove it: ids of what the file makes are known at deployment",
+            )
+            yield from faults_at((_SECTION, "volumes", name), [finding], at_key=True)
+    for part in parts.fleets:
+        for point, name in part.spec.mounts.items():
+            if name in homes and name not in section.volumes:
+                finding = MOUNT.finding(
+                    cause="ParallelCluster mounts a volume of FSx for OpenZFS by its id",
+                    got=name,
+                    fix=f"add {name}: fsvol-... to parallelcluster.volumes, as aws fsx describe-volumes shows it",
+                )
+                yield from faults_at((*part.key, "mounts", point), [finding])

@@ -259,7 +259,7 @@ def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
     fleets = {part.name: part.key for part in parts.fleets if isinstance(part.spec, FleetSpec)}
     for name in spec.node_settings:
         if name not in fleets:
-            yield from faults_at(("pcs", "node_settings", name), [_no_fleet(name, fleets)], at_key=True)
+            yield from faults_at(("pcs", "node_settings", name), [no_fleet(name, fleets)], at_key=True)
     for name, queue in spec.queues.items():
         key = ("pcs", "queues", name)
         for finding in check_queue(name=name, slurm_version=version, slurm_settings=queue.slurm_settings):
@@ -267,16 +267,17 @@ def _check_queues(spec: PcsSpec, parts: SpecParts) -> Iterator[Fault]:
             yield from faults_at((*key, *inner), [_in_words(finding, spec)], at_key=not inner)
         for index, fleet in enumerate(queue.fleets):
             if fleet in queue.fleets[:index]:
-                yield from faults_at((*key, "fleets", index), [_named_twice(fleet)])
+                yield from faults_at((*key, "fleets", index), [named_twice(fleet)])
             if fleet not in fleets:
-                yield from faults_at((*key, "fleets", index), [_no_fleet(fleet, fleets)])
+                yield from faults_at((*key, "fleets", index), [no_fleet(fleet, fleets)])
     queued = {fleet for queue in spec.queues.values() for fleet in queue.fleets}
     for name, place in fleets.items():
         about = _about_queue_of(name, version) if not spec.queues else [] if name in queued else [_unqueued(name)]
         yield from faults_at(place, about, at_key=True)
 
 
-def _no_fleet(name: str, fleets: Iterable[str]) -> Finding:
+def no_fleet(name: str, fleets: Iterable[str]) -> Finding:
+    """A training fleet that is named and not there."""
     near = get_close_matches(name, list(fleets), n=1)
     return PCS_QUEUE.finding(
         cause="there is no such training fleet",
@@ -286,7 +287,8 @@ def _no_fleet(name: str, fleets: Iterable[str]) -> Finding:
     )
 
 
-def _named_twice(fleet: str) -> Finding:
+def named_twice(fleet: str) -> Finding:
+    """A fleet that a queue has twice."""
     return PCS_QUEUE.finding(cause="a queue has a fleet once", got=fleet, fix="remove one of the two")
 
 

@@ -19,6 +19,7 @@ from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ClusterSpec, TrainingSpec
 from .monitoring import BudgetSpec, GrafanaSpec, MetricsSpec, MonitoringSpec
 from .network import NewNetwork
+from .parallelcluster import HeadNodeSpec, ParallelClusterSpec
 from .pcs import LoginNodesSpec, PcsSpec
 
 #: Key of the file that holds fleets -> their model.
@@ -56,9 +57,10 @@ SYNONYMS = {
     **dict.fromkeys(("args", "arguments"), "command"),
     "market": "capacity",
     "userdata": "user_data",
-    **dict.fromkeys(("slurm", "aws_pcs", "pcluster"), "pcs"),
+    **dict.fromkeys(("slurm", "aws_pcs"), "pcs"),
+    **dict.fromkeys(("pcluster", "aws_parallelcluster"), "parallelcluster"),
     **dict.fromkeys(("partitions", "partition", "slurm_queues"), "queues"),
-    **dict.fromkeys(("login_nodes", "head_node"), "login"),
+    "login_nodes": "login",
     **dict.fromkeys(("ldap", "sssd"), "directory"),
     "slurmrestd": "rest_api",
 }
@@ -94,6 +96,9 @@ EXAMPLES = {
     "grafana": "{authentication: [identity-center]}",
     "eks": '{kubernetes_version: "1.34"}',
     "pcs": '{size: small, slurm_version: "26.05"}',
+    "parallelcluster": "{head_node: {instance_type: m7i.xlarge}}",
+    "head_node": "{instance_type: m7i.xlarge}",
+    "volumes": "{home: fsvol-0123456789abcdef0}",
     "accounting": "{keep_days: 365}",
     "login": "{nodes: 1, mounts: {/home: home}}",
     "queues": "{train: {fleets: [trainers]}}",
@@ -184,6 +189,8 @@ def _homes() -> dict[str, list[str]]:
         ("eks", EksSpec),
         ("pcs", PcsSpec),
         ("login", LoginNodesSpec),
+        ("parallelcluster", ParallelClusterSpec),
+        ("head_node", HeadNodeSpec),
         ("monitoring", MonitoringSpec),
         ("budget", BudgetSpec),
         ("metrics", MetricsSpec),

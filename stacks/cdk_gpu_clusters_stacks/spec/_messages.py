@@ -16,7 +16,7 @@ from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.rules.capacity import TIME_ZONE
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
-from . import _base, capacity, data, eks, fleet, inference, monitoring, network, pcs
+from . import _base, capacity, data, eks, fleet, inference, monitoring, network, parallelcluster, pcs
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
 from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, homes_of, meant_key, number_in, usable_name
@@ -160,17 +160,17 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 
 #: Other names of orchestrators.
-_ALSO_CALLED = {"aws-batch": "batch", "kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
+_ALSO_CALLED = {
+    "aws-batch": "batch",
+    "kubernetes": "eks",
+    "k8s": "eks",
+    "slurm": "pcs",
+    "none": "ec2",
+    **dict.fromkeys(("aws-parallelcluster", "pcluster"), "parallelcluster"),
+}
 #: What a name begins with -> why no file has it, and what to do.
 _MADE_ELSEWHERE = {
     "hyperpod": ("SageMaker HyperPod has constructs, and no cluster file", "use HyperPodCluster in an app of your own"),
-    **dict.fromkeys(
-        ("parallelcluster", "aws-parallelcluster", "pcluster"),
-        (
-            "no stack makes a cluster of AWS ParallelCluster; an exported configuration does",
-            "write orchestrator: pcs, and run gpu-clusters export --to pcluster",
-        ),
-    ),
 }
 
 
@@ -322,6 +322,7 @@ PATTERNS = {
     _pattern_of(_base.UserName): ("the name or number of a user, or '*'", "ubuntu", ""),
     _pattern_of(_base.Line): ("one line of printable ASCII text", "INFO", ""),
     _pattern_of(monitoring.HostedZoneId): ("the id of a hosted zone", "Z0123456789ABCDEFGHIJ", ""),
+    _pattern_of(parallelcluster.VolumeId): ("the id of a volume of FSx for OpenZFS", "fsvol-0123456789abcdef0", ""),
     _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
     _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),
     _pattern_of(data.ExportPath): ("a directory of a file system", "/fsx/home", ""),

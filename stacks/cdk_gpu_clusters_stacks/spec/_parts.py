@@ -22,6 +22,7 @@ from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ORCHESTRATORS, ClusterSpec
 from .monitoring import MonitoringSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
+from .parallelcluster import ParallelClusterSpec
 from .pcs import PcsSpec
 
 
@@ -70,6 +71,9 @@ class SpecParts:
         pcs_is_broken: Whether its section has a fault.
         batch: The jobs of AWS Batch, as far as the file describes them.
         batch_is_broken: Whether their section has a fault.
+        parallelcluster: The cluster of AWS ParallelCluster, as far as the file describes it.
+        parallelcluster_is_broken: Whether its section has a fault.
+        slurm_section: That of the two that is of the orchestrator of the file, if it is valid.
         monitoring: What shows and bounds the cluster, if its section is valid.
         monitoring_is_broken: Whether its section has a fault.
         paths: Directories that stores with a fault link to S3.
@@ -88,6 +92,9 @@ class SpecParts:
     pcs_is_broken: bool = False
     batch: BatchSpec | None = None
     batch_is_broken: bool = False
+    parallelcluster: ParallelClusterSpec | None = None
+    parallelcluster_is_broken: bool = False
+    slurm_section: PcsSpec | ParallelClusterSpec | None = None
     monitoring: MonitoringSpec | None = None
     monitoring_is_broken: bool = False
     paths: Mapping[Key, str] = field(default_factory=dict)
@@ -121,6 +128,8 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
         eks=None if spec.eks == EksSpec() else spec.eks,
         pcs=None if spec.pcs == PcsSpec() else spec.pcs,
         batch=None if spec.batch == BatchSpec() else spec.batch,
+        parallelcluster=None if spec.parallelcluster == ParallelClusterSpec() else spec.parallelcluster,
+        slurm_section=spec.slurm_section,
         monitoring=spec.monitoring,
     )
 
@@ -130,6 +139,7 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
     region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
     monitoring = _if_valid(_MONITORING, data.get("monitoring"))
     pcs, batch = _if_valid(_PCS, data.get("pcs"), context), _if_valid(_BATCH, data.get("batch"))
+    parallelcluster = _if_valid(_PARALLELCLUSTER, data.get("parallelcluster"))
     profile = next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator", "ec2")), None)
     return SpecParts(
         region if isinstance(region, str) and region else None,
@@ -145,6 +155,9 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         pcs_is_broken="pcs" in data and pcs is None,
         batch=None if profile is None else batch,
         batch_is_broken="batch" in data and batch is None,
+        parallelcluster=None if profile is None else parallelcluster,
+        parallelcluster_is_broken="parallelcluster" in data and parallelcluster is None,
+        slurm_section=parallelcluster if (profile or EC2).joins_parallelcluster else pcs,
         monitoring=monitoring,
         monitoring_is_broken="monitoring" in data and monitoring is None,
         paths=dict(_linked_paths(data.get("data"))),
@@ -190,6 +203,7 @@ _MONITORING: TypeAdapter[Any] = TypeAdapter(MonitoringSpec)
 _EKS: TypeAdapter[Any] = TypeAdapter(EksSpec)
 _PCS: TypeAdapter[Any] = TypeAdapter(PcsSpec)
 _BATCH: TypeAdapter[Any] = TypeAdapter(BatchSpec)
+_PARALLELCLUSTER: TypeAdapter[Any] = TypeAdapter(ParallelClusterSpec)
 
 
 def _if_valid(form: TypeAdapter[Any], raw: object, context: Mapping[str, Path] | None = None) -> Any:

@@ -264,3 +264,18 @@ PARALLELCLUSTER_SOURCE = define_rule(
     "a cluster that becomes one of AWS ParallelCluster runs jobs on nodes of its own",
     source="aws-parallelcluster 3.16.1 on PyPI, Scheduling of the configuration: slurm",
 )
+PARALLELCLUSTER_SECTION = define_rule(
+    "GPU-SPEC-093",
+    "the section of a cluster of AWS ParallelCluster is for orchestrator parallelcluster",
+    source=_FORMAT,
+)
+PARALLELCLUSTER_LOGIN = define_rule(
+    "GPU-SPEC-094",
+    "head and login nodes of AWS ParallelCluster have no accelerators",
+    source="aws-parallelcluster 3.16.1 on PyPI: no job runs there; slurm.conf lists compute nodes only",
+)
+PARALLELCLUSTER_MONITORING = define_rule(
+    "GPU-SPEC-095",
+    "nodes that a deployment makes are shown, scraped and stopped",
+    source="aws-parallelcluster 3.16.1 on PyPI: pcluster makes nodes in a stack of its own, after those of the file",
+)

@@ -68,6 +68,8 @@ class Resource(Enum):
     QUEUE = auto()
     #: The queue of a single fleet, in its stack.
     FLEET_QUEUE = auto()
+    #: The configuration of AWS ParallelCluster, which is in no template.
+    CONFIGURATION = auto()
 
     RESERVATION = auto()
     RESERVED_PLACEMENT = auto()

@@ -34,6 +34,7 @@ from ._check_nodes import (
     check_training_values,
     check_volume,
 )
+from ._check_parallelcluster import check_parallelcluster
 from ._check_pcs import check_compute_nodes, check_pcs
 from ._check_slinky import check_slinky
 from ._check_teams import check_eks_teams
@@ -91,7 +92,8 @@ def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
     faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
     faults += check_slinky(parts, fleets) + check_eks_teams(parts, fleets) + check_efa_claims(parts, fleets)
     faults += check_canaries(fleets)
-    faults += check_pcs(parts, fleets) + check_batch(parts) + check_monitoring(parts, fleets)
+    faults += check_pcs(parts, fleets) + check_parallelcluster(parts, fleets) + check_batch(parts)
+    faults += check_monitoring(parts, fleets)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
         faults += check_service_network(parts.network, fleets)

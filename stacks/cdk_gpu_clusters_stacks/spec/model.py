@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from cdk_gpu_clusters.fleet.profile import BATCH, EC2, EKS_MANAGED, PCS, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import BATCH, EC2, EKS_MANAGED, PARALLELCLUSTER, PCS, OrchestratorProfile
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
@@ -19,6 +19,7 @@ from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
 from .monitoring import MonitoringSpec
 from .network import NetworkSpec
+from .parallelcluster import ParallelClusterSpec
 from .pcs import PcsSpec
 
 
@@ -36,7 +37,13 @@ AccountId = Annotated[
 
 
 #: Value of `orchestrator` -> what it takes, forbids and does by itself.
-ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {"ec2": EC2, "eks": EKS_MANAGED, "pcs": PCS, "batch": BATCH}
+ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {
+    "ec2": EC2,
+    "eks": EKS_MANAGED,
+    "pcs": PCS,
+    "batch": BATCH,
+    "parallelcluster": PARALLELCLUSTER,
+}
 
 #: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
 FLEET_FEATURES = (
@@ -91,7 +98,7 @@ class ClusterSpec(SpecModel):
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
     orchestrator: Annotated[
-        Literal["ec2", "eks", "pcs", "batch"],
+        Literal["ec2", "eks", "pcs", "batch", "parallelcluster"],
         updates(Resource.FLEET),
         replaces(Resource.SCRAPER),
         makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_ZONE),
@@ -99,7 +106,9 @@ class ClusterSpec(SpecModel):
         default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
         "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
-        "groups of AWS PCS, jobs by Slurm. `batch`: compute environments of AWS Batch, jobs by its queues.",
+        "groups of AWS PCS, jobs by Slurm. `batch`: compute environments of AWS Batch, jobs by its queues. "
+        "`parallelcluster`: queues of AWS ParallelCluster, jobs by Slurm; `gpu-clusters export` and `pcluster` make "
+        "the cluster.",
     )
     eks: Annotated[EksSpec, NO_CHANGE] = Field(
         default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
@@ -109,6 +118,10 @@ class ClusterSpec(SpecModel):
     )
     batch: Annotated[BatchSpec, NO_CHANGE] = Field(
         default=BatchSpec(), description="Queues and jobs of AWS Batch. Only with `orchestrator: batch`."
+    )
+    parallelcluster: Annotated[ParallelClusterSpec, NO_CHANGE] = Field(
+        default=ParallelClusterSpec(),
+        description="The Slurm cluster of AWS ParallelCluster. Only with `orchestrator: parallelcluster`.",
     )
     monitoring: Annotated[MonitoringSpec, NO_CHANGE] = Field(
         default=MonitoringSpec(), description="A dashboard, a budget and metrics for Prometheus of the cluster."
@@ -178,6 +191,14 @@ class ClusterSpec(SpecModel):
         """Whether Karpenter launches the nodes of a fleet."""
         joins = ORCHESTRATORS[self.orchestrator].joins_eks
         return joins and (self.training.has_pools or self.inference.has_pools)
+
+    @property
+    def slurm_section(self) -> PcsSpec | ParallelClusterSpec | None:
+        """The section of its Slurm cluster; None without one."""
+        profile = ORCHESTRATORS[self.orchestrator]
+        if profile.joins_parallelcluster:
+            return self.parallelcluster
+        return self.pcs if profile.joins_slurm else None
 
     @property
     def slinky_fleets(self) -> tuple[str, ...]:

@@ -220,7 +220,8 @@ class PlannedFleet(FleetPart):
     @property
     def slurm_node_settings(self) -> Mapping[str, str]:
         """What the file sets of its nodes in slurm.conf."""
-        return {} if self.parts.pcs is None else self.parts.pcs.node_settings.get(self.name, {})
+        section = self.parts.slurm_section
+        return {} if section is None else section.node_settings.get(self.name, {})
 
     @property
     def slurm_version(self) -> str:
@@ -233,7 +234,7 @@ class PlannedFleet(FleetPart):
     @property
     def update(self) -> str:
         """What a changed launch template does to running nodes: `never` or `rolling`. Slurm and Batch replace them."""
-        return "rolling" if self.profile.joins_slurm or self.profile.joins_batch else self.spec.update
+        return "rolling" if self.profile.runs_slurm or self.profile.joins_batch else self.spec.update
 
     @property
     def root_volume_gib(self) -> int:
@@ -337,7 +338,7 @@ class PlannedFleet(FleetPart):
     def serves_metrics(self) -> bool:
         """Whether a collector reads the metrics of its nodes: the file asks for it, and their watchdog serves them."""
         monitoring = self.parts.monitoring
-        asked = monitoring is not None and monitoring.metrics is not None
+        asked = monitoring is not None and monitoring.metrics is not None and not self.profile.joins_parallelcluster
         return asked and self.spec.watch.mode != "off"
 
     @property
@@ -387,6 +388,13 @@ class PlannedFleet(FleetPart):
             read_only=is_read_only,
         )
 
+    def node_mounts(self, *, dns_name: str = "", mount_name: str = "") -> tuple[Mount, ...]:
+        """The file systems of a node; names in place of those that only the deployment knows, as in `node_request`."""
+        stores = self.parts.stores or {}
+        return tuple(
+            self._mount(point, stores.get(name), dns_name, mount_name) for point, name in self.spec.mounts.items()
+        )
+
     def node_request(self, *, dns_name: str = "", mount_name: str = "") -> NodeRequest:
         """What the file requests of a node.
 
@@ -394,18 +402,17 @@ class PlannedFleet(FleetPart):
             dns_name: In place of the names of file systems, which only the deployment knows.
             mount_name: In place of their mount names.
         """
-        spec, stores = self.spec, self.parts.stores or {}
+        spec, own = self.spec, not self.profile.joins_parallelcluster
         users = spec.metadata_users if isinstance(spec, FleetSpec) else ()
         return NodeRequest(
             watch=self.watch if self.ray is None else watch_with_ray(self.watch),
             exporters=self.exporters,
             fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
-            mounts=tuple(
-                self._mount(point, stores.get(name), dns_name, mount_name) for point, name in spec.mounts.items()
-            ),
-            scratch=self.scratch_plan[0],
+            # ParallelCluster mounts file systems and local disks itself, and its daemons read the metadata service.
+            mounts=self.node_mounts(dns_name=dns_name, mount_name=mount_name) if own else (),
+            scratch=own and self.scratch_plan[0],
             node_config=self.node_group.node_config if self.profile.has_node_group else None,
-            metadata_users=("*",) if self.profile.has_node_group else users,
+            metadata_users=("*",) if self.profile.has_node_group or not own else users,
             slurm_version=self.slurm_version if self.profile.joins_slurm else None,
         )
 

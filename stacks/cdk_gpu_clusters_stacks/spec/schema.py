@@ -75,8 +75,11 @@ def _enumerate_values(made: dict[str, Any]) -> None:
     made["$defs"]["InstanceType"] = {"type": "string", "enum": sorted(instance_types())}
     for part in made["$defs"].values():
         if key := part.get("properties", {}).get("instance_type"):
-            key |= {"$ref": "#/$defs/InstanceType"}
-            del key["type"], key["minLength"]
+            name = {"$ref": "#/$defs/InstanceType"}
+            # A key with a default that depends on the fleets also takes null.
+            key |= {"anyOf": [name, {"type": "null"}]} if "anyOf" in key else name
+            for rest in ("type", "minLength"):
+                key.pop(rest, None)
 
 
 def schema_text() -> str:

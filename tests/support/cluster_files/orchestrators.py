@@ -7,6 +7,9 @@ from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
+#: What the names of examples begin with that are not for plain EC2.
+OF_OTHERS = ("batch-", "eks-", "hyperpod-", "parallelcluster-", "pcs-")
+
 
 def training_examples() -> list[str]:
     """Names of the examples that serve no models."""

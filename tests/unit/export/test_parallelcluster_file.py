@@ -182,7 +182,8 @@ def test_stores_are_shared_storage_by_their_ids() -> None:
 def test_checkpoints_are_reached_by_the_nodes_that_have_them() -> None:
     rights = queue_of("pcs-p5-capacity-block", "trainers")["Iam"]["S3Access"]
     assert {"BucketName": "checkpoints-bucket", "KeyName": "trainers/*", "EnableWriteAccess": True} in rights
-    assert "CHECKPOINT_S3_URI=s3://checkpoints-bucket/trainers/" in script_of("pcs-p5-capacity-block")
+    action = queue_of("pcs-p5-capacity-block", "trainers")["CustomActions"]["OnNodeConfigured"]
+    assert action["Args"] == ["configured", _CHECKPOINTS]
 
 
 def test_head_and_login_nodes_are_of_the_architecture_of_the_fleets() -> None:
@@ -224,13 +225,16 @@ def script_of(name: str) -> str:
     return text
 
 
+_CHECKPOINTS = "CHECKPOINT_S3_URI=s3://checkpoints-bucket/trainers/"
+
+
 def test_the_script_is_named_by_its_text_and_runs_twice() -> None:
     actions = queue_of("pcs-p5-capacity-block", "trainers")["CustomActions"]
     [path] = [path for path in exported("pcs-p5-capacity-block").files if path.startswith("scripts/nodes-")]
     url = f"s3://my-bucket/cluster/{path.removeprefix('scripts/')}"
     assert actions == {
         "OnNodeStart": {"Script": url, "Args": ["start"]},
-        "OnNodeConfigured": {"Script": url, "Args": ["configured"]},
+        "OnNodeConfigured": {"Script": url, "Args": ["configured", _CHECKPOINTS]},
     }
 
 
@@ -282,6 +286,25 @@ def test_a_dynamic_node_is_powered_down_in_place_of_a_drain(tmp_path: Path, host
     settings = (tmp_path / "etc/gpu-cluster/node.env").read_text().split("\n")
     assert f"GPU_NODE_NAME={host}" in settings
     assert ("GPU_SCALES=1" in settings) is scales
+
+
+def test_jobs_find_what_only_a_deployment_knows(tmp_path: Path) -> None:
+    script = script_of("pcs-p5-capacity-block")
+    for arguments in (("start",), ("configured", _CHECKPOINTS, "OTHER=a b")):
+        assert run(script, tmp_path, *arguments).returncode == 0
+    sessions = (tmp_path / "etc/profile.d/gpu-cluster.sh").read_text()
+    shown = subprocess.run(
+        ["bash", "-c", f'{sessions}\necho "$CHECKPOINT_S3_URI|$OTHER"'], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == "s3://checkpoints-bucket/trainers/|a b\n"
+
+
+def test_the_environment_of_the_cluster_file_wins(tmp_path: Path) -> None:
+    text = _ARM + "      environment: { CHECKPOINT_S3_URI: s3://mine }\n"
+    [script] = [one for path, one in export_parallelcluster(read(text), _OPTIONS).files.items() if "nodes-dev" in path]
+    for arguments in (("start",), ("configured", _CHECKPOINTS)):
+        assert run(script, tmp_path, *arguments, host="dev-st-dev-1").returncode == 0
+    assert (tmp_path / "etc/profile.d/gpu-cluster.sh").read_text().count("CHECKPOINT_S3_URI") == 1
 
 
 def test_a_node_whose_checks_fail_fails_its_custom_action(tmp_path: Path) -> None:
@@ -368,3 +391,109 @@ def test_a_mount_point_is_one_that_all_nodes_can_have() -> None:
     named = (with_mounts % f"{{ /fsx: {long} }}") + stores.replace("b:", f"{long}:")
     assert ids_of(named) == [("GPU-PCL-006", "training.fleets.other.mounts./fsx")]
     assert ids_of((with_mounts % "{ /mnt: b }") + stores) == [("GPU-PCL-006", "training.fleets.other.mounts./mnt")]
+
+
+# A cluster file with the orchestrator: what its stacks make has its place in the configuration.
+
+_OUTPUTS = {
+    "research-network": {"FleetSubnetId": "subnet-0123456789abcdef0"},
+    "research-data-home": {"FileSystemId": "fs-0123456789abcdef0", "VolumeId": _VOLUME},
+    "research-data-corpus": {"FileSystemId": "fs-0fedcba9876543210"},
+    "research-data-checkpoints": {"BucketName": "checkpoints-bucket"},
+    "research-parallelcluster": {
+        "ClientSecurityGroupId": "sg-0123456789abcdef0",
+        "HeadNodeScriptUrl": "s3://assets/head.sh",
+        "NodeScriptTrainersUrl": "s3://assets/nodes.sh",
+        "CheckpointPolicyTrainersArn": "arn:aws:iam::111122223333:policy/checkpoints",
+    },
+}
+
+
+@cache
+def of_the_word() -> Any:
+    spec = load_cluster(_EXAMPLES / "parallelcluster-p5.yaml")
+    made = export_parallelcluster(spec, ExportOptions(outputs=_OUTPUTS))
+    assert made.faults == ()
+    assert list(made.files) == ["cluster-config.yaml"]  # the scripts are assets of the stack
+    return yaml.safe_load(made.files["cluster-config.yaml"])
+
+
+def test_what_the_stacks_make_is_in_the_configuration() -> None:
+    [queue] = of_the_word()["Scheduling"]["SlurmQueues"]
+    assert queue["Networking"] == {
+        "SubnetIds": ["subnet-0123456789abcdef0"],
+        "AdditionalSecurityGroups": ["sg-0123456789abcdef0"],
+    }
+    for node in (of_the_word()["HeadNode"], *of_the_word()["LoginNodes"]["Pools"]):
+        assert node["Networking"]["AdditionalSecurityGroups"] == ["sg-0123456789abcdef0"]
+    storage = {one["MountDir"]: one for one in of_the_word()["SharedStorage"]}
+    assert storage["/home"]["FsxOpenZfsSettings"] == {"VolumeId": _VOLUME}
+    assert storage["/fsx"]["FsxLustreSettings"] == {"FileSystemId": "fs-0fedcba9876543210"}
+
+
+def test_nodes_read_their_own_script_and_nothing_else_of_the_bucket() -> None:
+    [queue] = of_the_word()["Scheduling"]["SlurmQueues"]
+    assert queue["CustomActions"] == {
+        "OnNodeStart": {"Script": "s3://assets/nodes.sh", "Args": ["start"]},
+        "OnNodeConfigured": {"Script": "s3://assets/nodes.sh", "Args": ["configured", _CHECKPOINTS]},
+    }
+    assert queue["Iam"]["S3Access"] == [{"BucketName": "assets", "KeyName": "nodes.sh"}]
+    head = of_the_word()["HeadNode"]
+    assert head["CustomActions"] == {"OnNodeConfigured": {"Script": "s3://assets/head.sh"}}
+    assert head["Iam"]["S3Access"] == [{"BucketName": "assets", "KeyName": "head.sh"}]
+    policies = [one["Policy"] for one in queue["Iam"]["AdditionalIamPolicies"]]
+    assert "arn:aws:iam::111122223333:policy/checkpoints" in policies
+
+
+def test_the_schema_of_parallelcluster_takes_the_file_of_its_own_orchestrator() -> None:
+    assert schema_faults([yaml.safe_dump(of_the_word())]) == [{}]
+
+
+def test_the_section_describes_head_and_login_nodes_queues_and_settings() -> None:
+    text = """
+version: 1
+name: lab
+region: us-east-1
+orchestrator: parallelcluster
+network: { vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0], availability_zone: us-east-1a }
+data:
+  home: { existing_openzfs: { file_system_id: fs-0123456789abcdef0, security_group_id: sg-0123456789abcdef1 } }
+parallelcluster:
+  head_node: { instance_type: m7g.4xlarge, ssh_key_name: operators, ssh_cidr: 10.0.0.0/16 }
+  login: { nodes: 2 }
+  scale_down_idle_minutes: 30
+  slurm_settings: { MinJobAge: "300" }
+  node_settings: { dev: { Weight: "5" } }
+  queues: { work: { fleets: [dev, more], slurm_settings: { MaxTime: "60" } } }
+  volumes: { home: fsvol-0123456789abcdef0 }
+training:
+  fleets:
+    dev: { instance_type: g5g.xlarge, nodes: 1, mounts: { /home: home } }
+    more: { instance_type: g5g.2xlarge, min_nodes: 0, max_nodes: 4 }
+"""
+    names = ["HeadNodeScriptUrl", "NodeScriptDevUrl", "NodeScriptMoreUrl"]
+    made = {name: f"s3://assets/{name}.sh" for name in names}
+    outputs = {"lab-parallelcluster": {"ClientSecurityGroupId": "sg-0123456789abcdef0", **made}}
+    found = written(text, ExportOptions(outputs=outputs))
+    head, [pool], slurm = found["HeadNode"], found["LoginNodes"]["Pools"], found["Scheduling"]["SlurmSettings"]
+    assert (head["InstanceType"], head["Ssh"]) == (
+        "m7g.4xlarge",
+        {"KeyName": "operators", "AllowedIps": "10.0.0.0/16"},
+    )
+    assert (pool["InstanceType"], pool["Count"], pool["Ssh"]) == ("m7g.large", 2, {"AllowedIps": "10.0.0.0/16"})
+    assert slurm["ScaledownIdletime"] == 30
+    assert {"MinJobAge": "300"} in slurm["CustomSlurmSettings"]
+    assert {"PartitionName": "work", "Nodes": "dev_nodes,more_nodes", "MaxTime": "60"} in slurm["CustomSlurmSettings"]
+    [dev, more] = [queue["ComputeResources"][0] for queue in found["Scheduling"]["SlurmQueues"]]
+    assert (dev["StaticNodePriority"], more["MinCount"], more["MaxCount"]) == (5, 0, 4)
+    assert found["SharedStorage"][0]["FsxOpenZfsSettings"] == {"VolumeId": "fsvol-0123456789abcdef0"}
+    assert schema_faults([yaml.safe_dump(found)]) == [{}]
+
+
+def test_a_file_before_its_deployment_says_which_outputs_are_missing() -> None:
+    made = export_parallelcluster(load_cluster(_EXAMPLES / "parallelcluster-p5.yaml"), ExportOptions())
+    found = [(fault.finding.id, dotted(fault.key)) for fault in made.faults]
+    assert {rule for rule, _ in found} == {"GPU-PCL-012"}
+    assert ("GPU-PCL-012", "orchestrator") in found
+    causes = [fault.finding.cause for fault in made.faults]
+    assert len(causes) == len(set(causes))

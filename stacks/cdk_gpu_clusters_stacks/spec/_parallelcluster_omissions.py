@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from cdk_gpu_clusters.rules.parallelcluster import not_exported
-from cdk_gpu_clusters_stacks.spec._document import Fault, Key, faults_at
-from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, ExistingCheckpointsSpec
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageByOs
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.pcs import PcsSpec
+
+from ._document import Fault, Key, faults_at
+from ._parts import FleetPart, SpecParts
+from .data import CheckpointsSpec, ExistingCheckpointsSpec, StoreSpec
+from .fleet import FleetSpec, ImageByOs
+from .model import ClusterSpec
+from .parallelcluster import ParallelClusterSpec
+from .pcs import PcsSpec
 
 #: Key of a fleet -> why it is left out, and what does the same in ParallelCluster.
 _OF_FLEETS = {
@@ -39,7 +42,7 @@ _OF_PCS = {
 
 
 def omissions(spec: ClusterSpec) -> Iterator[Fault]:
-    """What is left out of the configuration of a cluster, each at its key.
+    """What is left out of the configuration of a cluster of another orchestrator, beside `omissions_of_fleets`.
 
     Args:
         spec: The cluster.
@@ -47,17 +50,32 @@ def omissions(spec: ClusterSpec) -> Iterator[Fault]:
     for name, (cause, fix) in _OF_CLUSTER.items():
         if name in spec.model_fields_set:
             yield from _omission((name,), cause, fix)
-    if spec.orchestrator == "pcs":
-        yield from _of_pcs(spec.pcs)
+    if isinstance(spec.slurm_section, PcsSpec):
+        yield from _of_pcs(spec.slurm_section)
     for name, fleet in spec.training.fleets.items():
-        yield from _of_fleet(("training", "fleets", name), fleet)
-        store = spec.data.get(fleet.checkpoints or "")
-        if isinstance(store, CheckpointsSpec) or (
-            isinstance(store, ExistingCheckpointsSpec) and store.existing_checkpoints.encryption_key_arn
-        ):
-            cause = "the nodes get no right to the key of the bucket"
-            fix = "add a policy to Iam.AdditionalIamPolicies of the queue, with kms:Decrypt and kms:GenerateDataKey"
-            yield from _omission(("training", "fleets", name, "checkpoints"), cause, fix)
+        yield from _of_checkpoints(("training", "fleets", name), spec.data.get(fleet.checkpoints or ""))
+
+
+def omissions_of_fleets(parts: SpecParts) -> Iterator[Fault]:
+    """What is left out of the configuration of the fleets of a cluster, each at its key.
+
+    Args:
+        parts: The valid parts of its file.
+    """
+    # Of its own orchestrator, a file with Ray is refused.
+    refused = ("ray",) if isinstance(parts.slurm_section, ParallelClusterSpec) else ()
+    for part in parts.fleets:
+        if isinstance(part.spec, FleetSpec):
+            yield from _of_fleet(part, part.spec, refused)
+
+
+def _of_checkpoints(key: Key, store: StoreSpec | None) -> Iterator[Fault]:
+    if isinstance(store, CheckpointsSpec) or (
+        isinstance(store, ExistingCheckpointsSpec) and store.existing_checkpoints.encryption_key_arn
+    ):
+        cause = "the nodes get no right to the key of the bucket"
+        fix = "add a policy to Iam.AdditionalIamPolicies of the queue, with kms:Decrypt and kms:GenerateDataKey"
+        yield from _omission((*key, "checkpoints"), cause, fix)
 
 
 def _of_pcs(pcs: PcsSpec) -> Iterator[Fault]:
@@ -72,9 +90,10 @@ def _of_pcs(pcs: PcsSpec) -> Iterator[Fault]:
         yield from _omission(("pcs", "login", "ssh_cidrs"), cause, "write a prefix list to Ssh.AllowedIps")
 
 
-def _of_fleet(key: Key, fleet: FleetSpec) -> Iterator[Fault]:
+def _of_fleet(part: FleetPart, fleet: FleetSpec, refused: Collection[str]) -> Iterator[Fault]:
+    key = part.key
     for name, (cause, fix) in _OF_FLEETS.items():
-        if name in fleet.model_fields_set:
+        if name in fleet.model_fields_set and name not in refused:
             yield from _omission((*key, name), cause, fix)
     if isinstance(fleet.image, ImageByOs) and fleet.image.framework:
         cause, fix = "images of ParallelCluster have no framework", "run it in containers, or build an image with it"
