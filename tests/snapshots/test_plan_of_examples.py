@@ -20,6 +20,15 @@ EXAMPLES = {path.stem: path for path in sorted(Path("examples").glob("*.yaml"))}
 
 #: Example -> what its plan says, whatever else changes.
 SAYS = {
+    "parallelcluster-p5": (
+        "Slurm on AWS ParallelCluster (stack research-parallelcluster)",
+        "gpu-clusters export --to pcluster, then pcluster create-cluster, after the stacks of the file",
+        "head node 1 x m7i.xlarge; sessions of Systems Manager",
+        "trainers-st-trainers-1 and so on; CAPACITY_BLOCK",
+        "cards 1-31  efa-only (device 1)",
+        "the nodes are launched when it runs, and drain 40 minutes before the end",
+        "head-node 1 (the head node)",
+    ),
     "pcs-g6-dev": (
         "Slurm on AWS PCS (stack slurm-dev-slurm)",
         "queue        dev: dev",

@@ -52,6 +52,7 @@ from cdk_gpu_clusters.rules.interfaces import (
 )
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.mig import MigPlan, check_mig_driver, check_mig_with_efa, plan_mig
+from cdk_gpu_clusters.rules.parallelcluster import plan_node_interfaces
 from cdk_gpu_clusters.rules.pcs import check_join_time
 from cdk_gpu_clusters.rules.placement import (
     ONE_PLACEMENT,
@@ -290,12 +291,7 @@ def plan_fleet(request: FleetRequest) -> FleetPlan:
         interfaces=_attempt(
             faults,
             Topic.INTERFACES,
-            lambda: plan_interfaces(
-                record,
-                policy=request.interface_policy,
-                orchestrator=request.profile.orchestrator,
-                efa=efa,
-            ),
+            lambda: _lay_out(request, record, efa=efa),
         ),
         mig=None if layout is None else _attempt(faults, Topic.MIG, lambda: plan_mig(record, layout)),
         image=_attempt(faults, Topic.IMAGE, lambda: _choose_image(request, record)),
@@ -326,6 +322,14 @@ class _Image:
 
     row: ImageParameter | None
     operating_system: OperatingSystem | None
+
+
+def _lay_out(request: FleetRequest, record: InstanceType, *, efa: bool) -> InterfacePlan:
+    """The network interfaces of a node, as the library or AWS ParallelCluster lays them out."""
+    if request.profile.joins_parallelcluster:
+        return plan_node_interfaces(record, efa=efa)
+    orchestrator = request.profile.orchestrator
+    return plan_interfaces(record, policy=request.interface_policy, orchestrator=orchestrator, efa=efa)
 
 
 def _choose_image(request: FleetRequest, record: InstanceType) -> _Image:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import PurePosixPath
 
-from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue import InstanceType, NetworkCard
 from cdk_gpu_clusters.catalogue.parallelcluster import (
     LONGEST_CLUSTER_NAME,
     LONGEST_NAME,
@@ -22,7 +22,14 @@ from cdk_gpu_clusters.catalogue.parallelcluster import (
 )
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityTerms
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.interfaces import (
+    InterfacePlan,
+    InterfacePolicy,
+    NetworkInterface,
+    efa_gbps_of,
+    ena_gbps_of,
+    plan_interfaces,
+)
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 _PACKAGE = "aws-parallelcluster 3.16.1 on PyPI"
@@ -210,21 +217,10 @@ def check_layout(policy: InterfacePolicy | None) -> Iterator[Finding]:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeInterfaces:
-    """What a node of ParallelCluster has on its network cards.
-
-    Attributes:
-        efa_count: EFA devices.
-        addresses: IPv4 addresses that it takes from its subnet.
-    """
-
-    efa_count: int
-    addresses: int
-
-
-def node_interfaces(kind: InstanceType, *, efa: bool) -> NodeInterfaces:
+def plan_node_interfaces(kind: InstanceType, *, efa: bool) -> InterfacePlan:
     """The interfaces of a node: with EFA on every card that has it, and one address; else an address on every card.
+
+    Source: aws-parallelcluster 3.16.1 on PyPI, templates/queues_stack.py: add_network_interfaces.
 
     Args:
         kind: Its type.
@@ -232,14 +228,48 @@ def node_interfaces(kind: InstanceType, *, efa: bool) -> NodeInterfaces:
 
     Example:
         >>> from cdk_gpu_clusters.catalogue import instance_type
-        >>> node_interfaces(instance_type("p5.48xlarge"), efa=False)
-        NodeInterfaces(efa_count=0, addresses=32)
+        >>> plan = plan_node_interfaces(instance_type("p5.48xlarge"), efa=False)
+        >>> plan.efa_count, plan.ip_addresses_per_node
+        (0, 32)
     """
-    if efa and kind.network.efa is not None:
-        return NodeInterfaces(efa_count=kind.network.efa.max_interfaces, addresses=1)
-    return NodeInterfaces(
-        efa_count=0, addresses=sum("interface" in card.interface_types for card in kind.network.cards)
+    plan, has_efa = plan_interfaces(kind, efa=efa), efa and kind.network.efa is not None
+    interfaces = tuple(_with_efa(kind) if has_efa else _without_efa(kind))
+    return replace(
+        plan,
+        interfaces=interfaces,
+        efa_gbps=efa_gbps_of(kind, [one.network_card_index for one in interfaces if one.is_efa]),
+        ena_gbps=ena_gbps_of(kind, [one.network_card_index for one in interfaces if one.has_ip]),
+        ip_addresses_per_node=sum(one.has_ip for one in interfaces),
+        may_have_public_ip=len(interfaces) == 1,
+        basis=f"as AWS ParallelCluster {PARALLELCLUSTER_VERSION} lays them out",
     )
+
+
+def _with_efa(kind: InstanceType) -> Iterator[NetworkInterface]:
+    first, *others = kind.network.cards
+    # ParallelCluster infers it of the first card: it has EFA if there are as many EFA interfaces as cards.
+    is_on_first = kind.network.efa is not None and kind.network.efa.max_interfaces == len(kind.network.cards)
+    if is_on_first and first.max_interfaces < _WITH_IP_AND_EFA:
+        yield NetworkInterface(0, 0, "efa")
+    else:
+        yield NetworkInterface(0, 0)
+        if is_on_first:
+            yield NetworkInterface(0, 1, "efa-only")
+    for card in others:
+        yield NetworkInterface(card.index, _device(card), "efa-only")
+
+
+def _without_efa(kind: InstanceType) -> Iterator[NetworkInterface]:
+    for card in kind.network.cards:
+        if "interface" in card.interface_types:
+            yield NetworkInterface(card.index, _device(card) if card.index else 0)
+
+
+def _device(card: NetworkCard) -> int:
+    return 0 if card.max_interfaces == 1 else 1
+
+
+_WITH_IP_AND_EFA = 2
 
 
 @check
@@ -250,7 +280,7 @@ def check_addresses(kind: InstanceType, *, efa: bool) -> Iterator[Finding]:
         kind: Type of the nodes.
         efa: Whether they have EFA.
     """
-    addresses = node_interfaces(kind, efa=efa).addresses
+    addresses = plan_node_interfaces(kind, efa=efa).ip_addresses_per_node
     if addresses > 1:
         yield LAYOUT.finding(
             cause="without EFA, ParallelCluster gives every network card an interface with an IP address",

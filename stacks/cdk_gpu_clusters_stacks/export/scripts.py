@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from cdk_gpu_clusters.fleet.node import lustre_efa, node_settings
 from cdk_gpu_clusters.node.custom_actions import compute_node_script, head_node_script
-from cdk_gpu_clusters.rules.parallelcluster import node_interfaces
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import output_of
@@ -60,5 +59,4 @@ def _node_script(fleet: PlannedFleet) -> str:
         environment["SCRATCH_DIR"] = fleet.scratch.mount_point
     own = replace(request, environment=environment)
     by_efa = lustre_efa(fleet.node_mounts(), plan.instance_type, plan.maximum) if plan.efa else None
-    efa_count = node_interfaces(plan.instance_type, efa=plan.efa).efa_count
-    return compute_node_script(replace(node_settings(plan, own), lustre_efa=by_efa, efa_interface_count=efa_count))
+    return compute_node_script(replace(node_settings(plan, own), lustre_efa=by_efa))

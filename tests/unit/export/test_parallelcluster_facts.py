@@ -10,7 +10,7 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.catalogue import parallelcluster as facts
-from cdk_gpu_clusters.rules.parallelcluster import NodeInterfaces, check_addresses, check_name, node_interfaces
+from cdk_gpu_clusters.rules.parallelcluster import check_addresses, check_name, plan_node_interfaces
 from parallelcluster.installed import LAY_OUT, run_in_parallelcluster
 
 _ASK = """
@@ -100,10 +100,10 @@ def test_the_interfaces_of_every_type_are_those_that_the_package_writes(
 ) -> None:
     assert len(layouts) > 300
     for (name, efa), layout in layouts.items():
-        efa_count = sum(kind in ("efa", "efa-only") for _, _, kind in layout)
-        addresses = sum(kind != "efa-only" for _, _, kind in layout)
-        expected = NodeInterfaces(efa_count=efa_count, addresses=addresses)
-        assert node_interfaces(instance_types()[name], efa=efa) == expected, (name, efa)
+        plan = plan_node_interfaces(instance_types()[name], efa=efa)
+        found = [[one.network_card_index, one.device_index, one.interface_type] for one in plan.interfaces]
+        assert found == [[card, device, kind or "interface"] for card, device, kind in layout], (name, efa)
+        assert plan.ip_addresses_per_node == sum(kind != "efa-only" for _, _, kind in layout)
 
 
 def test_nodes_without_efa_that_take_many_addresses_are_a_warning() -> None:
