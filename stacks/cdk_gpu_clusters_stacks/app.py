@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.data import MOUNTED, LinkStack, data_stacks
-from cdk_gpu_clusters_stacks.fleets import FleetStack, NodesStack, Site
+from cdk_gpu_clusters_stacks.fleets import FleetStack, MonitoredFleet, NodesStack, Site
 from cdk_gpu_clusters_stacks.network import FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -61,6 +61,8 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
         _join_eks(site, on_built)
     elif profile.joins_slurm:
         _join_slurm(site, on_built)
+    elif profile.joins_hyperpod:
+        _join_hyperpod(site, on_built)
     else:
         _make_fleets(site, partial(_on_ec2, site), on_built)
 
@@ -127,6 +129,15 @@ def _join_slurm(site: Site, on_built: Callable[[], object]) -> None:
         on_built()
 
 
+def _join_hyperpod(site: Site, on_built: Callable[[], object]) -> None:
+    """The cluster of SageMaker HyperPod, whose instance groups are the fleets."""
+    from cdk_gpu_clusters_stacks.hyperpod import HyperPodStack  # takes long to load
+
+    made = HyperPodStack(site, planned_fleets(site.spec))
+    on_built()
+    _monitor(site, made.fleets, on_built)
+
+
 class MakeFleet(Protocol):
     """Makes the stack of a fleet."""
 
@@ -154,13 +165,25 @@ def _make_fleets(
         fabrics.link(fleet, made)
         stacks.append(made)
         on_built()
-    if site.spec.monitoring.has_stack:
-        from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
+    return _monitor(site, stacks, on_built, slurm=slurm, kubernetes=kubernetes)
 
-        monitoring = MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
-        on_built()
-        return monitoring
-    return None
+
+def _monitor(
+    site: Site,
+    fleets: Sequence[MonitoredFleet],
+    on_built: Callable[[], object],
+    *,
+    slurm: SlurmStack | ExistingSlurm | None = None,
+    kubernetes: EksStack | ExistingEks | None = None,
+) -> cdk.Stack | None:
+    """Make what monitors the fleets, if the file asks for it."""
+    if not site.spec.monitoring.has_stack:
+        return None
+    from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
+
+    monitoring = MonitoringStack(site, fleets, slurm=slurm, kubernetes=kubernetes)
+    on_built()
+    return monitoring
 
 
 def _on_ec2(

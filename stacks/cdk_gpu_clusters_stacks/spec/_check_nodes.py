@@ -13,6 +13,7 @@ from typing import Any
 from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.fleet.node import node_settings
 from cdk_gpu_clusters.fleet.plan import Topic
+from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.ray import check_ray_nodes, ray_part
@@ -484,7 +485,7 @@ def check_script(key: Key, spec: FleetSpec) -> list[Fault]:
 def check_size(fleet: PlannedFleet) -> list[Fault]:
     """Find user data that is longer than EC2 accepts; names that only the app knows are taken at their longest."""
     spec, profile = fleet.spec, fleet.profile
-    if fleet.plan.interfaces_or_none is None:
+    if fleet.plan.interfaces_or_none is None or profile.joins_hyperpod:  # which takes a script from S3
         return []
     node = fleet.node_request(dns_name="d" * _LONGEST_DNS_NAME, mount_name="m" * 8)
     evidence = None if spec.evidence_bucket is None else _LONGEST_EVIDENCE_URI
@@ -586,10 +587,10 @@ def check_ray(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
     """Find nodes on which Ray does not start, or on which something else starts jobs."""
     if spec.ray is None:
         return []
-    if fleet.profile.joins_eks or fleet.profile.joins_slurm:
+    if fleet.profile.group is not GroupKind.AUTO_SCALING_GROUP:
         finding = RAY_ON_EC2.finding(
             cause="something else starts the jobs of these nodes",
-            got=f"ray with orchestrator: {'eks' if fleet.profile.joins_eks else 'pcs'}",
+            got=f"ray with orchestrator: {fleet.profile.agent}",
             allowed="orchestrator: ec2",
             fix="write eks.software.ray: true in its place" if fleet.profile.joins_eks else "remove ray",
         )

@@ -167,7 +167,6 @@ _MADE_ELSEWHERE = {
         "AWS Batch has constructs, and no cluster file",
         "use BatchComputeEnvironment and BatchMultiNodeJob in an app of your own",
     ),
-    "hyperpod": ("SageMaker HyperPod has constructs, and no cluster file", "use HyperPodCluster in an app of your own"),
     **dict.fromkeys(
         ("parallelcluster", "aws-parallelcluster", "pcluster"),
         (
@@ -263,6 +262,7 @@ FORMS = {
         Form("capacity_blocks", "{capacity_blocks: [{capacity_block: cr-…, ends_at: …}, …]}"),
         Form("ultraserver_block", "{ultraserver_block: arn:…, ends_at: …}", "arn:"),
         Form("new_reservation", "{new_reservation: {end_date: …}}"),
+        Form("training_plan", "{training_plan: arn:…}", "arn:aws:sagemaker:"),
     ),
     "image": (
         Form("id", "{id: ami-…}", "ami-"),

@@ -17,6 +17,7 @@ from ._meant import FLEET_KINDS, meant_key
 from .data import StoreSpec
 from .eks import EksSpec
 from .fleet import FleetSpec
+from .hyperpod import HyperPodSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ORCHESTRATORS, ClusterSpec
 from .monitoring import MonitoringSpec
@@ -67,6 +68,8 @@ class SpecParts:
         eks_is_broken: Whether its section has a fault.
         pcs: The Slurm cluster, as far as the file describes it.
         pcs_is_broken: Whether its section has a fault.
+        hyperpod: The cluster of HyperPod, as far as the file describes it.
+        hyperpod_is_broken: Whether its section has a fault.
         monitoring: What shows and bounds the cluster, if its section is valid.
         monitoring_is_broken: Whether its section has a fault.
         paths: Directories that stores with a fault link to S3.
@@ -83,6 +86,8 @@ class SpecParts:
     eks_is_broken: bool = False
     pcs: PcsSpec | None = None
     pcs_is_broken: bool = False
+    hyperpod: HyperPodSpec | None = None
+    hyperpod_is_broken: bool = False
     monitoring: MonitoringSpec | None = None
     monitoring_is_broken: bool = False
     paths: Mapping[Key, str] = field(default_factory=dict)
@@ -115,6 +120,7 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
         profile=ORCHESTRATORS[spec.orchestrator],
         eks=None if spec.eks == EksSpec() else spec.eks,
         pcs=None if spec.pcs == PcsSpec() else spec.pcs,
+        hyperpod=None if spec.hyperpod == HyperPodSpec() else spec.hyperpod,
         monitoring=spec.monitoring,
     )
 
@@ -124,6 +130,7 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
     region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
     monitoring = _if_valid(_MONITORING, data.get("monitoring"))
     pcs = _if_valid(_PCS, data.get("pcs"), context)
+    hyperpod = _if_valid(_HYPERPOD, data.get("hyperpod"))
     profile = next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator", "ec2")), None)
     return SpecParts(
         region if isinstance(region, str) and region else None,
@@ -137,6 +144,8 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         eks_is_broken="eks" in data and eks is None,
         pcs=None if profile is None else pcs,
         pcs_is_broken="pcs" in data and pcs is None,
+        hyperpod=None if profile is None else hyperpod,
+        hyperpod_is_broken="hyperpod" in data and hyperpod is None,
         monitoring=monitoring,
         monitoring_is_broken="monitoring" in data and monitoring is None,
         paths=dict(_linked_paths(data.get("data"))),
@@ -181,6 +190,7 @@ _NETWORK: TypeAdapter[Any] = TypeAdapter(NetworkSpec)
 _MONITORING: TypeAdapter[Any] = TypeAdapter(MonitoringSpec)
 _EKS: TypeAdapter[Any] = TypeAdapter(EksSpec)
 _PCS: TypeAdapter[Any] = TypeAdapter(PcsSpec)
+_HYPERPOD: TypeAdapter[Any] = TypeAdapter(HyperPodSpec)
 
 
 def _if_valid(form: TypeAdapter[Any], raw: object, context: Mapping[str, Path] | None = None) -> Any:

@@ -69,6 +69,9 @@ class Resource(Enum):
     #: The queue of a single fleet, in its stack.
     FLEET_QUEUE = auto()
 
+    #: The cluster of SageMaker HyperPod: what its instance groups share.
+    HYPERPOD_CLUSTER = auto()
+
     RESERVATION = auto()
     RESERVED_PLACEMENT = auto()
 
@@ -84,6 +87,8 @@ class Resource(Enum):
     #: The objects of Karpenter in the place of a launch template and a node group.
     NODE_POOL = auto()
     COMPUTE_NODE_GROUP = auto()
+    #: The part of a HyperPod cluster that is a fleet, with its lifecycle script.
+    INSTANCE_GROUP = auto()
     NODE_ROLE = auto()
     PLACEMENT_GROUP = auto()
     #: What grows a fleet when its block is delivered, and drains it before the end.

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, PCS, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, HYPERPOD_SLURM, PCS, OrchestratorProfile
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
@@ -15,6 +15,7 @@ from .changes import NO_CHANGE, TEMPLATES, Resource, makes, replaces, updates
 from .data import StoreSpec, has_directory_bucket
 from .eks import EksSpec
 from .fleet import FleetSpec
+from .hyperpod import HyperPodSpec
 from .inference import InferenceFleetSpec
 from .monitoring import MonitoringSpec
 from .network import NetworkSpec
@@ -35,7 +36,12 @@ AccountId = Annotated[
 
 
 #: Value of `orchestrator` -> what it takes, forbids and does by itself.
-ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {"ec2": EC2, "eks": EKS_MANAGED, "pcs": PCS}
+ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {
+    "ec2": EC2,
+    "eks": EKS_MANAGED,
+    "pcs": PCS,
+    "hyperpod-slurm": HYPERPOD_SLURM,
+}
 
 #: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
 FLEET_FEATURES = (
@@ -90,7 +96,7 @@ class ClusterSpec(SpecModel):
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
     orchestrator: Annotated[
-        Literal["ec2", "eks", "pcs"],
+        Literal["ec2", "eks", "pcs", "hyperpod-slurm"],
         updates(Resource.FLEET),
         replaces(Resource.SCRAPER),
         makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_ZONE),
@@ -98,13 +104,17 @@ class ClusterSpec(SpecModel):
         default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
         "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
-        "groups of AWS PCS, jobs by Slurm.",
+        "groups of AWS PCS, jobs by Slurm. `hyperpod-slurm`: instance groups of SageMaker HyperPod, jobs by Slurm.",
     )
     eks: Annotated[EksSpec, NO_CHANGE] = Field(
         default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
     )
     pcs: Annotated[PcsSpec, NO_CHANGE] = Field(
         default=PcsSpec(), description="The Slurm cluster of AWS PCS. Only with `orchestrator: pcs`."
+    )
+    hyperpod: Annotated[HyperPodSpec, NO_CHANGE] = Field(
+        default=HyperPodSpec(),
+        description="The cluster of SageMaker HyperPod. Only with an `orchestrator` of HyperPod.",
     )
     monitoring: Annotated[MonitoringSpec, NO_CHANGE] = Field(
         default=MonitoringSpec(), description="A dashboard, a budget and metrics for Prometheus of the cluster."

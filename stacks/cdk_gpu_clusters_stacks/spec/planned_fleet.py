@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
-from cdk_gpu_clusters.catalogue.homes import nfs_options
+from cdk_gpu_clusters.catalogue.homes import HomeService, nfs_export, nfs_options
 from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding
@@ -16,6 +16,7 @@ from cdk_gpu_clusters.fleet.compute_node_group import (
     ComputeNodeGroupRequest,
     plan_compute_node_group,
 )
+from cdk_gpu_clusters.fleet.instance_group import InstanceGroupPlan, InstanceGroupRequest, plan_instance_group
 from cdk_gpu_clusters.fleet.karpenter import is_static
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
@@ -38,6 +39,8 @@ from cdk_gpu_clusters.node.settings import NodeWatch
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
+from cdk_gpu_clusters.rules.hyperpod import GroupOptions, MountKind
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.model_servers import (
@@ -50,9 +53,10 @@ from cdk_gpu_clusters.rules.model_servers import (
 from cdk_gpu_clusters.rules.scrape import METRICS_PORT
 
 from ._parts import FleetPart, SpecParts, parts_of
-from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
+from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms, training_plan_of
 from .data import StoreSpec, homes_export, homes_service, serves_efa
 from .fleet import FleetSpec, ImageByOs
+from .hyperpod import InstanceGroupSpec
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .network import ExistingNetwork
@@ -162,6 +166,41 @@ class PlannedFleet(FleetPart):
         )
 
     @property
+    def group_options(self) -> InstanceGroupSpec:
+        """What the file says of its instance group that only HyperPod has."""
+        hyperpod = self.parts.hyperpod
+        return InstanceGroupSpec() if hyperpod is None else hyperpod.groups.get(self.name, InstanceGroupSpec())
+
+    @property
+    def partition(self) -> str | None:
+        """Its partition in Slurm on HyperPod; None on Amazon EKS."""
+        on_slurm = self.profile.orchestrator is Orchestrator.HYPERPOD_SLURM
+        return self.group_options.partition or (self.name if on_slurm else None)
+
+    @cached_property
+    def instance_group(self) -> InstanceGroupPlan:
+        """What SageMaker HyperPod adds to it.
+
+        Raises:
+            ConfigError: If its type is unknown.
+        """
+        options, stores = self.group_options, self.parts.stores or {}
+        plan_arn = training_plan_of(self.spec.capacity)
+        return plan_instance_group(
+            self.plan,
+            InstanceGroupRequest(
+                known_name=self.name,
+                options=GroupOptions(partition=self.partition, image_release=options.image_release),
+                has_plan=plan_arn is not None,
+                plan_arn=plan_arn,
+                least_node_count=options.least_nodes,
+                deep_checks=options.deep_health_checks,
+                mounts={point: mount_kind(stores.get(name)) for point, name in self.spec.mounts.items()},
+                volume_gib=options.volume_gib,
+            ),
+        )
+
+    @property
     def slurm_node_settings(self) -> Mapping[str, str]:
         """What the file sets of its nodes in slurm.conf."""
         return {} if self.parts.pcs is None else self.parts.pcs.node_settings.get(self.name, {})
@@ -221,7 +260,7 @@ class PlannedFleet(FleetPart):
     def scratch_plan(self) -> tuple[bool, list[Finding]]:
         """Whether local disks become one file system, and what is wrong with what lies on it."""
         if isinstance(self.spec, FleetSpec):
-            return self.spec.scratch, []
+            return self.spec.scratch and not self.profile.joins_hyperpod, []
         weights = self.spec.server.weights
         return plan_scratch(
             None if weights is None else weights.path,
@@ -279,10 +318,13 @@ class PlannedFleet(FleetPart):
 
     @property
     def serves_metrics(self) -> bool:
-        """Whether a collector reads the metrics of its nodes: the file asks for it, and their watchdog serves them."""
+        """Whether a collector reads the metrics of its nodes: the file asks for it, and their watchdog serves them.
+
+        The collector finds no nodes of HyperPod: they are instances of another account.
+        """
         monitoring = self.parts.monitoring
         asked = monitoring is not None and monitoring.metrics is not None
-        return asked and self.spec.watch.mode != "off"
+        return asked and self.spec.watch.mode != "off" and not self.profile.joins_hyperpod
 
     @property
     def has_dns_record(self) -> bool:
@@ -352,6 +394,15 @@ class PlannedFleet(FleetPart):
             metadata_users=("*",) if self.profile.has_node_group else users,
             slurm_version=self.slurm_version if self.profile.joins_slurm else None,
         )
+
+
+def mount_kind(store: StoreSpec | None) -> MountKind:
+    """What HyperPod takes a store for; one with a fault may be of any kind."""
+    service = homes_service(store)
+    if service is None:
+        return MountKind.LUSTRE
+    is_whole = service is HomeService.OPENZFS and homes_export(store, service) == nfs_export(service)
+    return MountKind.OPENZFS if is_whole else MountKind.OTHER
 
 
 def planned_fleets(spec: ClusterSpec) -> list[PlannedFleet]:
