@@ -129,7 +129,6 @@ class HyperPodStack(cdk.Stack):
         return {point: self._reached[store] for point, store in found.items()}
 
     def _fleet(self, fleet: PlannedFleet, spec: FleetSpec) -> GroupFleet:
-        environment, role = self._checkpoints(fleet, spec)
         own = fleet.group_options
         options = HyperPodInstanceGroupProps(
             node_count=spec.maximum_nodes,
@@ -145,9 +144,9 @@ class HyperPodStack(cdk.Stack):
             image_id=spec.image.id if isinstance(spec.image, ImageById) else None,
             threads_per_core=own.threads_per_core,
             setup_script="" if spec.user_data is None else read_script(spec.user_data),
-            environment={**environment, **spec.environment},
+            environment={**(fleet.static_checkpoints or {}), **spec.environment},
             watch=fleet.watch,
-            role=role,
+            role=self._role(fleet, spec),
         )
         if own.image_release is not None:
             options["image_release"] = own.image_release
@@ -160,11 +159,11 @@ class HyperPodStack(cdk.Stack):
         plan = training_plan_of(spec.capacity)
         return existing_capacity(self, spec) if plan is None else TrainingPlan.from_arn(plan)
 
-    def _checkpoints(self, fleet: PlannedFleet, spec: FleetSpec) -> tuple[dict[str, str], iam.IRole | None]:
-        """The variables by which nodes find their checkpoints, and the role that reaches those of this fleet alone."""
+    def _role(self, fleet: PlannedFleet, spec: FleetSpec) -> iam.IRole | None:
+        """A role that reaches the checkpoints of this fleet alone; None for that of the cluster."""
         store = None if spec.checkpoints is None else self._site.stores[spec.checkpoints]
         if not isinstance(store, CheckpointStack | ExistingCheckpoints):
-            return {}, None
+            return None
         buckets = store.import_into(
             self, spec.checkpoint_folder(fleet.name), write=not spec.checkpoints_read_only
         )
@@ -172,4 +171,4 @@ class HyperPodStack(cdk.Stack):
         role = HyperPodRole(parent, "Role")
         buckets.grant(self, role, scope=parent)
         self.cluster.cfn_cluster.node.add_dependency(role)
-        return buckets.node_environment, role
+        return role

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.instance_group import KNOWN_FAMILIES
+from cdk_gpu_clusters.node.hyperpod_scripts import STATIC
 from cdk_gpu_clusters.rules.hyperpod import (
     CAPACITY,
     TRAINING_PLAN_USER,
@@ -27,7 +28,7 @@ from ._document import Fault, Key, faults_at
 from ._parts import SpecParts
 from ._rules import HYPERPOD_GROUPS, HYPERPOD_INFERENCE, HYPERPOD_SECTION, HYPERPOD_UNUSED
 from .capacity import training_plan_of
-from .data import FILE_SYSTEMS
+from .data import FILE_SYSTEMS, CheckpointsSpec
 from .fleet import FleetSpec, ImageById
 from .hyperpod import HyperPodLoginSpec, HyperPodSpec
 from .planned_fleet import PlannedFleet, mount_kind
@@ -210,10 +211,29 @@ def check_group_of(fleet: PlannedFleet) -> list[Fault]:
     faults = [*_check_keys(fleet, spec)]
     for finding in fleet.instance_group.findings:
         faults += _placed(fleet, finding)
+    if fleet.static_checkpoints is None and fleet.parts.stores is not None:
+        faults += _check_names(fleet, spec)
     plan = training_plan_of(spec.capacity)
     if plan is not None and plan.startswith("arn:") and fleet.parts.region is not None:
         faults += check_arn((*key, "capacity", "training_plan"), plan, fleet.parts.region, "training plan")
     return faults
+
+
+def _check_names(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
+    """Find buckets for checkpoints whose names only the deployment makes."""
+    store = (fleet.parts.stores or {}).get(str(spec.checkpoints))
+    if not isinstance(store, CheckpointsSpec):  # something else is wrong with it
+        return []
+    options = store.checkpoints
+    names = ["bucket_name"] if options.bucket_name is None else []
+    names += ["express_base_name"] if options.express_zone_id and options.express_base_name is None else []
+    finding = STATIC.finding(
+        cause="the nodes of HyperPod get the names of the buckets through S3, before these are made",
+        got=f"{spec.checkpoints} without {' and '.join(names)}",
+        allowed="a store whose buckets have names in the file",
+        fix=f"add {' and '.join(names)} to the store {spec.checkpoints}; another name replaces a bucket that is there",
+    )
+    return faults_at((*fleet.key, "checkpoints"), [finding])
 
 
 def _plan_elsewhere(plan: str) -> Finding:

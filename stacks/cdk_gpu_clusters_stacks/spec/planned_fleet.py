@@ -36,7 +36,7 @@ from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.ray import RayNodes, watch_with_ray
 from cdk_gpu_clusters.node.settings import NodeWatch
-from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
+from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings, checkpoint_environment
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.hyperpod import GroupOptions, MountKind
@@ -54,7 +54,7 @@ from cdk_gpu_clusters.rules.scrape import METRICS_PORT
 
 from ._parts import FleetPart, SpecParts, parts_of
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms, training_plan_of
-from .data import StoreSpec, homes_export, homes_service, serves_efa
+from .data import StoreSpec, homes_export, homes_service, named_checkpoints, serves_efa
 from .fleet import FleetSpec, ImageByOs
 from .hyperpod import InstanceGroupSpec
 from .inference import InferenceFleetSpec
@@ -199,6 +199,19 @@ class PlannedFleet(FleetPart):
                 volume_gib=options.volume_gib,
             ),
         )
+
+    @property
+    def static_checkpoints(self) -> Mapping[str, str] | None:
+        """The variables of its checkpoints as far as the file has the names of the buckets; None if it has not."""
+        spec = self.spec
+        if not isinstance(spec, FleetSpec) or spec.checkpoints is None:
+            return {}
+        names = named_checkpoints((self.parts.stores or {}).get(spec.checkpoints))
+        if names is None:
+            return None
+        folder = spec.checkpoint_folder(self.name)
+        uris = [None if one is None else f"s3://{one}/{folder}".rstrip("/") for one in names]
+        return checkpoint_environment(s3_uri=str(uris[0]), express_s3_uri=uris[1])
 
     @property
     def slurm_node_settings(self) -> Mapping[str, str]:
