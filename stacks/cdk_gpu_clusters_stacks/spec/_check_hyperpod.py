@@ -66,7 +66,8 @@ _NOT_ON_HYPERPOD = HYPERPOD_SECTION.finding(
 
 
 def _plain(findings: Iterable[Finding]) -> list[Finding]:
-    return [replace(one, path="") for one in findings]
+    """The findings without their paths, each with something to do."""
+    return [replace(one, path="", fix=one.fix or f"write {one.allowed}") for one in findings]
 
 
 def _no_servers(key: Key) -> list[Fault]:
@@ -151,7 +152,8 @@ def _at_mounts(key: Key, findings: Iterable[Finding]) -> Iterator[Fault]:
     for finding in findings:
         point = finding.path.partition(".")[2]
         fix = finding.fix.replace("setup_script", "user_data")
-        yield from faults_at((*key, point) if point else key, [replace(finding, path="", fix=fix)], at_key=bool(point))
+        place = (*key, point) if point else key
+        yield from faults_at(place, _plain([replace(finding, fix=fix)]), at_key=bool(point))
 
 
 # One fleet.
@@ -183,9 +185,9 @@ _WITHOUT_EFFECT: Mapping[str, tuple[str, str, Severity]] = {
     ),
     "fabric_manager_order": ("HyperPod splits the GPUs", "remove fabric_manager_order", Severity.WARNING),
     "metadata_users": (
-        "users of a HyperPod node are not given the instance metadata by name",
+        "every user of a HyperPod node reaches the instance metadata service, and so has the role of the node",
         "remove metadata_users",
-        Severity.ERROR,
+        Severity.WARNING,
     ),
     "read_only_mounts": (
         "HyperPod mounts file systems to read and write",
@@ -252,7 +254,7 @@ def _check_keys(fleet: PlannedFleet, spec: FleetSpec) -> Iterator[Fault]:
             continue
         for finding in check_not_of_user([option]):
             in_words = replace(finding, cause=finding.cause.replace(option, name), got=name, path="")
-            yield from faults_at((*fleet.key, name), [replace(in_words, fix=fix.format(fleet=fleet.name))])
+            yield from faults_at((*fleet.key, name), [replace(in_words, fix=fix.replace("{fleet}", fleet.name))])
     for name, (cause, fix, severity) in _WITHOUT_EFFECT.items():
         if name not in given or getattr(spec, name) == FleetSpec.model_fields[name].get_default():
             continue
@@ -282,7 +284,7 @@ def _placed(fleet: PlannedFleet, finding: Finding) -> Iterator[Fault]:
     elif path in _IN_GROUPS:
         place = ("hyperpod", "groups", fleet.name, _IN_GROUPS[path])
         fix = finding.fix.replace(path, _IN_GROUPS[path])
-        yield from faults_at(place, [replace(finding, path="", fix=fix)])
+        yield from faults_at(place, _plain([replace(finding, fix=fix)]))
     elif path == "node_count":
         yield from faults_at((*key, "nodes"), _plain([finding]))
     elif path == "capacity" and finding.id == CAPACITY.id:

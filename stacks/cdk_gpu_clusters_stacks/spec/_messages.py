@@ -16,7 +16,7 @@ from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.rules.capacity import TIME_ZONE
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
-from . import _base, capacity, data, eks, fleet, inference, monitoring, network, pcs
+from . import _base, capacity, data, eks, fleet, hyperpod, inference, monitoring, network, pcs
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
 from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, homes_of, meant_key, number_in, usable_name
@@ -371,6 +371,11 @@ PATTERNS = {
         "",
     ),
     _pattern_of(pcs.SlurmVersion): ("a version of Slurm, in quotes", f'"{DEFAULT_SLURM_VERSION}"', ""),
+    _pattern_of(hyperpod.SecretArn): (
+        "the ARN of a secret",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:slurm-AbCdEf",
+        "",
+    ),
     _pattern_of(pcs.ClusterId): ("the id of a cluster of AWS PCS", "pcs_abc1234567", ""),
     r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
 }

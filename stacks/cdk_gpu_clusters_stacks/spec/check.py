@@ -126,7 +126,10 @@ def _check_fabrics(views: Sequence[PlannedFleet]) -> list[Fault]:
     fabrics: dict[str, list[PlannedFleet]] = {}
     for view in views:
         fabric = getattr(view.spec, "fabric", None)
-        if fabric is not None and view.plan.efa and not view.broken & {"fabric", "efa"}:
+        # All nodes of HyperPod are in the one security group of their cluster.
+        if fabric is None or view.profile.joins_hyperpod:
+            continue
+        if view.plan.efa and not view.broken & {"fabric", "efa"}:
             fabrics.setdefault(fabric, []).append(view)
     for fabric, members in fabrics.items():
         findings = check_fabric([member.plan.instance_type for member in members])

@@ -17,12 +17,12 @@ SecretArn = Annotated[
 class AccountingDatabaseSpec(SpecModel):
     """A MySQL database of your own for Slurm's accounting, which outlives the controller."""
 
-    endpoint: Text = Field(description="Its host name.", examples=["slurm.cluster-abc.us-east-1.rds.amazonaws.com"])
+    endpoint: Text = Field(description="Host name of the database.", examples=["slurm.cluster-abc.us-east-1.rds.amazonaws.com"])
     secret_arn: SecretArn = Field(
         description="ARN of the secret of Secrets Manager with its user and password.",
         examples=["arn:aws:secretsmanager:us-east-1:123456789012:secret:slurm-AbCdEf"],
     )
-    port: int = Field(default=3306, ge=1, le=65_535, description="Its port.")
+    port: int = Field(default=3306, ge=1, le=65_535, description="Port of the database.")
     name: Text = Field(default="slurm_acct_db", description="Name of the database.")
 
 

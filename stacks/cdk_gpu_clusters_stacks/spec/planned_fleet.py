@@ -404,7 +404,7 @@ class PlannedFleet(FleetPart):
             ),
             scratch=self.scratch_plan[0],
             node_config=self.node_group.node_config if self.profile.has_node_group else None,
-            metadata_users=("*",) if self.profile.has_node_group else users,
+            metadata_users=("*",) if self.profile.has_node_group or self.profile.joins_hyperpod else users,
             slurm_version=self.slurm_version if self.profile.joins_slurm else None,
         )
 

@@ -30,13 +30,14 @@ REFUSED_BY_PCS = {
 
 def training_examples() -> list[str]:
     texts = {path.stem: path.read_text("utf-8") for path in sorted(EXAMPLES.glob("*.yaml"))}
-    return [name for name, text in texts.items() if not re.search(r"(?m)^inference:", text)]
+    # Only SageMaker launches nodes from a training plan.
+    return [name for name, text in texts.items() if not re.search(r"(?m)^inference:|training_plan:", text)]
 
 
 def on(orchestrator: str, text: str) -> str:
     """An example with another orchestrator, and otherwise the same."""
     if "\norchestrator:" in text:
-        return re.sub(r"(?m)^orchestrator: \w+", f"orchestrator: {orchestrator}", text)
+        return re.sub(r"(?m)^orchestrator: [\w-]+", f"orchestrator: {orchestrator}", text)
     return text.replace("\nregion:", f"\norchestrator: {orchestrator}\nregion:", 1)
 
 
