@@ -429,9 +429,7 @@ class CheckpointStack(DataStack):
         )
 
 
-def _print_policies(
-    reader: cdk.Stack, role: iam.IRole, grants: dict[str, iam.Grant], *, scope: Construct
-) -> None:
+def _print_policies(reader: cdk.Stack, role: iam.IRole, grants: dict[str, iam.Grant], *, scope: Construct) -> None:
     """Print what the policies of existing buckets and keys must allow: the same as the role's own."""
     statements = {
         name: [statement.to_statement_json() for statement in _for_owner(grant, role)] for name, grant in grants.items()

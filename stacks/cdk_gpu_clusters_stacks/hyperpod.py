@@ -107,9 +107,7 @@ class HyperPodStack(cdk.Stack):
         if database is None:
             return None
         secret = secretsmanager.Secret.from_secret_complete_arn(self, "DatabaseSecret", database.secret_arn)
-        return AccountingDatabase(
-            endpoint=database.endpoint, secret=secret, port=database.port, name=database.name
-        )
+        return AccountingDatabase(endpoint=database.endpoint, secret=secret, port=database.port, name=database.name)
 
     def _login(self, spec: HyperPodLoginSpec) -> None:
         self.cluster.add_instance_group(
@@ -164,9 +162,7 @@ class HyperPodStack(cdk.Stack):
         store = None if spec.checkpoints is None else self._site.stores[spec.checkpoints]
         if not isinstance(store, CheckpointStack | ExistingCheckpoints):
             return None
-        buckets = store.import_into(
-            self, spec.checkpoint_folder(fleet.name), write=not spec.checkpoints_read_only
-        )
+        buckets = store.import_into(self, spec.checkpoint_folder(fleet.name), write=not spec.checkpoints_read_only)
         parent = Construct(self, f"Checkpoints-{fleet.name}")
         role = HyperPodRole(parent, "Role")
         buckets.grant(self, role, scope=parent)

@@ -146,6 +146,11 @@ class OrchestratorProfile:
         """Whether the nodes are a managed node group of Amazon EKS."""
         return self.group is GroupKind.NODE_GROUP
 
+    @property
+    def is_hyperpod_slurm(self) -> bool:
+        """Whether SageMaker HyperPod makes a cluster of Slurm, with its controller and login nodes."""
+        return self.orchestrator is Orchestrator.HYPERPOD_SLURM
+
 
 EC2 = OrchestratorProfile(
     orchestrator=Orchestrator.EC2,

@@ -159,6 +159,8 @@ def _fleet_uses(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Iterator[Ad
             yield _nodes(view, view.spec.maximum_nodes)
     if not is_local_zone(spec.network.availability_zone):
         yield from _login_uses(spec)
+    if ORCHESTRATORS[spec.orchestrator].is_hyperpod_slurm:
+        yield from _hyperpod_uses(spec.hyperpod.login.nodes)
     for name, store in spec.data.items():
         if isinstance(store, LustreSpec):
             sizing = store.lustre.sizing
@@ -201,6 +203,13 @@ def _login_uses(spec: ClusterSpec) -> Iterator[AddressUse]:
     nodes = spec.pcs.login.nodes
     if ORCHESTRATORS[spec.orchestrator].joins_slurm and nodes:
         yield AddressUse(kind="login-nodes", of="", addresses=nodes, words=count(nodes, "login node"))
+
+
+def _hyperpod_uses(login_nodes: int) -> Iterator[AddressUse]:
+    """Groups of Slurm that HyperPod has beside the fleets."""
+    yield AddressUse(kind="controller", of="", addresses=1, words="the controller")
+    if login_nodes:
+        yield AddressUse(kind="login-nodes", of="", addresses=login_nodes, words=count(login_nodes, "login node"))
 
 
 def _balancer_uses(views: Sequence[PlannedFleet]) -> Iterator[AddressUse]:

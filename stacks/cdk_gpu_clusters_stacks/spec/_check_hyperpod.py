@@ -20,7 +20,6 @@ from cdk_gpu_clusters.rules.hyperpod import (
     check_storage,
     ml_name,
 )
-from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 from ._check_nodes import check_mount_points, mig_faults
 from ._check_values import check_arn, check_store_name
@@ -43,7 +42,7 @@ def check_hyperpod(parts: SpecParts) -> list[Fault]:
     if not parts.profile.joins_hyperpod:
         return [] if parts.hyperpod is None else faults_at(_KEY, [_NOT_ON_HYPERPOD], at_key=True)
     faults = [fault for part in parts.fleets if not isinstance(part.spec, FleetSpec) for fault in _no_servers(part.key)]
-    on_slurm = parts.profile.orchestrator is Orchestrator.HYPERPOD_SLURM
+    on_slurm = parts.profile.is_hyperpod_slurm
     if on_slurm:
         faults += [fault for part in parts.fleets if part.name in _OF_SLURM for fault in _taken(part.key)]
     if parts.hyperpod_is_broken:

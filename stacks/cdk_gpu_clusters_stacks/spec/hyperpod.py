@@ -17,7 +17,9 @@ SecretArn = Annotated[
 class AccountingDatabaseSpec(SpecModel):
     """A MySQL database of your own for Slurm's accounting, which outlives the controller."""
 
-    endpoint: Text = Field(description="Host name of the database.", examples=["slurm.cluster-abc.us-east-1.rds.amazonaws.com"])
+    endpoint: Text = Field(
+        description="Host name of the database.", examples=["slurm.cluster-abc.us-east-1.rds.amazonaws.com"]
+    )
     secret_arn: SecretArn = Field(
         description="ARN of the secret of Secrets Manager with its user and password.",
         examples=["arn:aws:secretsmanager:us-east-1:123456789012:secret:slurm-AbCdEf"],

@@ -36,11 +36,17 @@ from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.ray import RayNodes, watch_with_ray
 from cdk_gpu_clusters.node.settings import NodeWatch
-from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings, checkpoint_environment
+from cdk_gpu_clusters.node.storage import (
+    SCRATCH_MOUNT_POINT,
+    LustreMount,
+    Mount,
+    NfsMount,
+    ScratchSettings,
+    checkpoint_environment,
+)
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.hyperpod import GroupOptions, MountKind
-from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.model_servers import (
@@ -109,6 +115,11 @@ class PlannedFleet(FleetPart):
         return None if Field.NODES in self.plan.request.unknown else self.plan.request.maximum
 
     @property
+    def has_fabric(self) -> bool:
+        """Whether an EFA fabric of the file is its security group; nodes of HyperPod share that of their cluster."""
+        return self.plan.efa and not self.profile.joins_hyperpod
+
+    @property
     def zones(self) -> tuple[str, ...]:
         """Zones that its nodes may be in, as far as their names are known."""
         return tuple(subnet.zone for subnet in self.plan.request.subnets if subnet.zone is not None)
@@ -174,8 +185,7 @@ class PlannedFleet(FleetPart):
     @property
     def partition(self) -> str | None:
         """Its partition in Slurm on HyperPod; None on Amazon EKS."""
-        on_slurm = self.profile.orchestrator is Orchestrator.HYPERPOD_SLURM
-        return self.group_options.partition or (self.name if on_slurm else None)
+        return self.group_options.partition or (self.name if self.profile.is_hyperpod_slurm else None)
 
     @cached_property
     def instance_group(self) -> InstanceGroupPlan:
@@ -245,6 +255,8 @@ class PlannedFleet(FleetPart):
     def node_hour(self, region: str) -> Estimate:
         """What one node costs for an hour."""
         terms = self.plan.terms
+        if self.profile.joins_hyperpod:
+            return Estimate(low=None, high=None, reason="the catalogue has no prices of SageMaker HyperPod")
         return node_hour(
             self.plan.instance_type,
             terms.kind,
