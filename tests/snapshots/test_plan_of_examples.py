@@ -20,6 +20,12 @@ EXAMPLES = {path.stem: path for path in sorted(Path("examples").glob("*.yaml"))}
 
 #: Example -> what its plan says, whatever else changes.
 SAYS = {
+    "hyperpod-slurm-p5": (
+        "SageMaker HyperPod (stack llama-hyperpod-hyperpod)",
+        "training plan research",
+        "group trainers of ml.p5.48xlarge; partition train; efa-only interfaces",
+        "the catalogue has no prices of SageMaker HyperPod",
+    ),
     "pcs-g6-dev": (
         "Slurm on AWS PCS (stack slurm-dev-slurm)",
         "queue        dev: dev",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 from cdk_gpu_clusters.catalogue import Accelerator, InstanceType, NetworkCard
 from cdk_gpu_clusters.fleet.instance_group import instance_group_settings
@@ -209,8 +210,12 @@ _READY_PROGRAMS = "/etc/gpu-cluster/ready.d/"
 
 def boot_of(view: PlannedFleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The stages of a node's boot in their order, and the checks of its stage `verification`."""
-    make = instance_group_settings if view.profile.joins_hyperpod else node_settings
-    values = node_environment(make(view.plan, view.node_request()))
+    request = view.node_request()
+    if view.profile.joins_hyperpod:  # HyperPod mounts the file systems itself
+        settings_of_node = instance_group_settings(view.plan, replace(request, mounts=()))
+    else:
+        settings_of_node = node_settings(view.plan, request)
+    values = node_environment(settings_of_node)
     settings = Settings({name.removeprefix("GPU_").lower(): value for name, value in values.items()})
     node = Node(settings=settings, metadata=Metadata(), instance_id="", aws=Aws(""))
     here = {stage.name for stage in extra_stages()}  # programs of this machine, if it is a node itself

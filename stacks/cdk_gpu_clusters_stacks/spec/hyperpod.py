@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from ._base import AsTuple, Name, SpecModel, Text
-from .changes import NO_CHANGE, Resource, updates
+from .changes import Resource, updates
 
 SecretArn = Annotated[
     str, StringConstraints(pattern=r"^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$")
@@ -108,6 +108,6 @@ class HyperPodSpec(SpecModel):
         le=100,
         description="Share of each node's memory for SageMaker's tiered checkpoints. Default: none.",
     )
-    groups: Annotated[dict[Name, InstanceGroupSpec], NO_CHANGE] = Field(
+    groups: Annotated[dict[Name, InstanceGroupSpec], updates(Resource.INSTANCE_GROUP)] = Field(
         default={}, description="Name of a training fleet -> what only HyperPod has of its instance group."
     )

@@ -98,7 +98,7 @@ class ClusterSpec(SpecModel):
     orchestrator: Annotated[
         Literal["ec2", "eks", "pcs", "hyperpod-slurm"],
         updates(Resource.FLEET),
-        replaces(Resource.SCRAPER),
+        replaces(Resource.SCRAPER, Resource.HYPERPOD_CLUSTER),
         makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_ZONE),
     ] = Field(
         default="ec2",
@@ -156,6 +156,7 @@ class ClusterSpec(SpecModel):
             Resource.NODE_GROUP,
             Resource.SYSTEM_NODES,
             Resource.SLURM_CLUSTER,
+            Resource.HYPERPOD_CLUSTER,
             Resource.FILE_SYSTEM,
             Resource.SCRAPER,
         ),

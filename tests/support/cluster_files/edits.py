@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cluster_files.hyperpod_edits import EDITS_OF_HYPERPOD
 from cluster_files.pcs_edits import EDITS_OF_PCS
 from cluster_files.store_edits import CLUSTER as STORES
 from cluster_files.store_edits import HARMFUL, HARMLESS
@@ -196,7 +197,7 @@ RACK = (
 EXAMPLES_ON_EC2 = {
     path.stem: _on_ec2(path.read_text("utf-8"))
     for path in sorted(_SCRIPT.parent.glob("*.yaml"))
-    if not path.stem.startswith(("eks-", "pcs-")) and path.stem not in REFUSED_BY_EKS
+    if not path.stem.startswith(("eks-", "pcs-", "hyperpod-")) and path.stem not in REFUSED_BY_EKS
 }
 
 #: Name -> text of the file, text before, text after: another orchestrator, and edits of node groups.
@@ -753,6 +754,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
     ),
     **_EDITS_OF_EKS,
     **EDITS_OF_PCS,
+    **EDITS_OF_HYPERPOD,
 }
 
 

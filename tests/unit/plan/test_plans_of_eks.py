@@ -344,7 +344,9 @@ def test_what_eks_does_not_take_is_refused_and_said(load: Load, name: str, rule:
 
 
 def test_every_other_example_is_asked_of_eks() -> None:
-    examples = {path.stem for path in EXAMPLES.glob("*.yaml") if not path.stem.startswith(("eks-", "pcs-"))}
+    examples = {
+        path.stem for path in EXAMPLES.glob("*.yaml") if not path.stem.startswith(("eks-", "pcs-", "hyperpod-"))
+    }
     assert EXAMPLES_ON_EC2.keys() == examples - REFUSED_BY_EKS.keys()
     assert len(EXAMPLES_ON_EC2) >= 14
 
