@@ -19,6 +19,8 @@ from cdk_gpu_clusters.rules.secrets import check_container_secrets
 from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
+from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 
 from . import output
 from .account import Profile
@@ -152,11 +154,19 @@ def run(
 def _orchestrator(cluster: ClusterSpec | None) -> Orchestrator:
     if cluster is None:
         return Orchestrator.EC2
-    return Orchestrator.SLURM if cluster.orchestrator == "pcs" else Orchestrator(cluster.orchestrator)
+    if cluster.orchestrator == "pcs" or ORCHESTRATORS[cluster.orchestrator].is_hyperpod_slurm:
+        return Orchestrator.SLURM
+    return Orchestrator(cluster.orchestrator)
 
 
 def _partition(fleet: str, cluster: ClusterSpec | None) -> str:
     """The partition of Slurm that runs the job: the queue of that name, or the first one that has the fleet."""
+    if cluster is not None and ORCHESTRATORS[cluster.orchestrator].is_hyperpod_slurm:
+        partitions_of = {one.name: str(one.partition) for one in planned_fleets(cluster)}
+        if fleet not in {**partitions_of, **dict.fromkeys(partitions_of.values())}:
+            known = ", ".join(dict.fromkeys(partitions_of.values()))
+            output.refuse(f"run: the cluster file has no fleet or partition {fleet}; partitions: {known}")
+        return partitions_of.get(fleet, fleet)
     if cluster is None or cluster.orchestrator != "pcs":
         return fleet
     queues = cluster.pcs.queues

@@ -46,9 +46,12 @@ def check_parallelcluster(spec: ClusterSpec) -> list[Fault]:
     Args:
         spec: A cluster without errors of its own orchestrator.
     """
-    if ORCHESTRATORS[spec.orchestrator].joins_eks:
+    source = ORCHESTRATORS[spec.orchestrator]
+    if source.joins_eks or source.joins_hyperpod:
         finding = PARALLELCLUSTER_SOURCE.finding(
-            cause="jobs of this cluster are pods of Kubernetes",
+            cause="jobs of this cluster are pods of Kubernetes"
+            if source.joins_eks
+            else "SageMaker launches the nodes of this cluster",
             got=f"orchestrator: {spec.orchestrator}",
             allowed="ec2, pcs",
             fix="write orchestrator: ec2 or pcs, with training fleets",

@@ -98,7 +98,11 @@ def read_status(spec: ClusterSpec, account: Account, *, now: datetime) -> Status
         capacity=reader.capacity(resources),
         alarms=raised.alarms,
         alarm_count=raised.count,
-        jobs_elsewhere=_SLURM_JOBS if cluster.plan.slurm else _KUBERNETES_JOBS if cluster.plan.kubernetes else "",
+        jobs_elsewhere=_SLURM_JOBS
+        if cluster.plan.slurm or cluster.plan.hyperpod
+        else _KUBERNETES_JOBS
+        if cluster.plan.kubernetes
+        else "",
         cost=cost,
         usd_per_day=cost.per_hour and Usd(cost.per_hour.low * HOURS_PER_DAY, cost.per_hour.high * HOURS_PER_DAY),
         unread=missed.unread,
