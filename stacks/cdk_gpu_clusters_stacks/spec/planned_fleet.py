@@ -178,7 +178,7 @@ class PlannedFleet(FleetPart):
 
     @property
     def group_options(self) -> InstanceGroupSpec:
-        """What the file says of its instance group that only HyperPod has."""
+        """What the file has of its instance group beyond other orchestrators."""
         hyperpod = self.parts.hyperpod
         return InstanceGroupSpec() if hyperpod is None else hyperpod.groups.get(self.name, InstanceGroupSpec())
 

@@ -88,7 +88,7 @@ def read_status(spec: ClusterSpec, account: Account, *, now: datetime) -> Status
     for group in groups:
         group.fleet.nodes = group.nodes(severities, boots.get(group.stack, {}))
         group.fleet.problems += _gone(boots.get(group.stack, {}), group)
-    cost = read_account(spec, account, now=now, bill=False)
+    cost, plan = read_account(spec, account, now=now, bill=False), cluster.plan
     return Status(
         cluster=spec.name,
         region=spec.region,
@@ -98,11 +98,7 @@ def read_status(spec: ClusterSpec, account: Account, *, now: datetime) -> Status
         capacity=reader.capacity(resources),
         alarms=raised.alarms,
         alarm_count=raised.count,
-        jobs_elsewhere=_SLURM_JOBS
-        if cluster.plan.slurm or cluster.plan.hyperpod
-        else _KUBERNETES_JOBS
-        if cluster.plan.kubernetes
-        else "",
+        jobs_elsewhere=_SLURM_JOBS if plan.slurm or plan.hyperpod else _KUBERNETES_JOBS if plan.kubernetes else "",
         cost=cost,
         usd_per_day=cost.per_hour and Usd(cost.per_hour.low * HOURS_PER_DAY, cost.per_hour.high * HOURS_PER_DAY),
         unread=missed.unread,
