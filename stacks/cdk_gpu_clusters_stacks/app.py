@@ -133,7 +133,13 @@ def _join_hyperpod(site: Site, on_built: Callable[[], object]) -> None:
     """The cluster of SageMaker HyperPod, whose instance groups are the fleets."""
     from cdk_gpu_clusters_stacks.hyperpod import HyperPodStack  # takes long to load
 
-    made = HyperPodStack(site, planned_fleets(site.spec))
+    kubernetes = None
+    if ORCHESTRATORS[site.spec.orchestrator].uses_eks:
+        from cdk_gpu_clusters_stacks.eks import eks_cluster  # takes long to load
+
+        kubernetes = eks_cluster(site.app, site.spec, site.place, site.env)
+        on_built()
+    made = HyperPodStack(site, planned_fleets(site.spec), kubernetes=kubernetes)
     on_built()
     _monitor(site, made.fleets, on_built)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -30,8 +31,12 @@ from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.capacity import training_plan_of
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, read_script
 from cdk_gpu_clusters_stacks.spec.hyperpod import HyperPodLoginSpec, HyperPodSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import hyperpod_stack
+
+if TYPE_CHECKING:  # takes long to load
+    from cdk_gpu_clusters_stacks.eks import EksStack, ExistingEks
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +65,15 @@ class HyperPodStack(cdk.Stack):
         fleets: Its fleets.
     """
 
-    def __init__(self, site: Site, fleets: Sequence[PlannedFleet]) -> None:
+    def __init__(
+        self, site: Site, fleets: Sequence[PlannedFleet], *, kubernetes: EksStack | ExistingEks | None = None
+    ) -> None:
         """Define the stack.
 
         Args:
             site: What the stacks of the cluster have in common.
             fleets: All fleets.
+            kubernetes: Cluster of Amazon EKS that the nodes join; None for Slurm.
         """
         plans = [training_plan_of(fleet.spec.capacity) for fleet in fleets]
         super().__init__(
@@ -80,9 +88,10 @@ class HyperPodStack(cdk.Stack):
         self._reached: dict[MountedStore, Reached] = {}
         self.cluster = HyperPodCluster(
             self,
-            "Cluster",
+            "HyperPod",
             vpc=here.vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=here.subnets),
+            eks_cluster=None if kubernetes is None else kubernetes.import_into(self, here.vpc),
             node_recovery=spec.node_recovery,
             continuous_provisioning=spec.continuous_provisioning,
             controller_instance_type=spec.controller.instance_type,
@@ -104,7 +113,7 @@ class HyperPodStack(cdk.Stack):
 
     def _database(self, spec: HyperPodSpec) -> AccountingDatabase | None:
         database = spec.accounting_database
-        if database is None:
+        if database is None or not ORCHESTRATORS[self._site.spec.orchestrator].is_hyperpod_slurm:
             return None
         secret = secretsmanager.Secret.from_secret_complete_arn(self, "DatabaseSecret", database.secret_arn)
         return AccountingDatabase(endpoint=database.endpoint, secret=secret, port=database.port, name=database.name)
@@ -148,6 +157,8 @@ class HyperPodStack(cdk.Stack):
         )
         if own.image_release is not None:
             options["image_release"] = own.image_release
+        if self.cluster.is_eks:
+            options["labels"] = fleet.group_labels
         made = self.cluster.add_instance_group(fleet.name, instance_type=spec.instance_type, **options)
         for key, value in spec.tags.items():
             cdk.Tags.of(made).add(key, value)

@@ -151,6 +151,11 @@ class OrchestratorProfile:
         """Whether SageMaker HyperPod makes a cluster of Slurm, with its controller and login nodes."""
         return self.orchestrator is Orchestrator.HYPERPOD_SLURM
 
+    @property
+    def uses_eks(self) -> bool:
+        """Whether there is a cluster of Amazon EKS, which the nodes join by themselves or by SageMaker HyperPod."""
+        return self.joins_eks or self.orchestrator is Orchestrator.HYPERPOD_EKS
+
 
 EC2 = OrchestratorProfile(
     orchestrator=Orchestrator.EC2,

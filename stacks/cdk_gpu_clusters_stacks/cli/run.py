@@ -156,6 +156,8 @@ def _orchestrator(cluster: ClusterSpec | None) -> Orchestrator:
         return Orchestrator.EC2
     if cluster.orchestrator == "pcs" or ORCHESTRATORS[cluster.orchestrator].is_hyperpod_slurm:
         return Orchestrator.SLURM
+    if ORCHESTRATORS[cluster.orchestrator].joins_hyperpod:
+        output.refuse("run: start jobs of a HyperPod cluster on Amazon EKS with its own command: hyp create")
     return Orchestrator(cluster.orchestrator)
 
 

@@ -426,6 +426,11 @@ def _of_hyperpod(cluster: ClusterSpec) -> Values:
         "hyperpod.controller": on_slurm and spec.controller,
         "hyperpod.login": on_slurm and spec.login.nodes > 0 and spec.login,
         "hyperpod.accounting_database": on_slurm and spec.accounting_database,
+        **{
+            (f"eks.existing{key}", Resource.HYPERPOD_CLUSTER): None
+            for key in ("", ".cluster_name", ".cluster_security_group_id")
+            if not ORCHESTRATORS[cluster.orchestrator].uses_eks
+        },
         ("network", Resource.HYPERPOD_CLUSTER): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
     }
 

@@ -604,6 +604,9 @@ def _system_nodes(nodes: SystemNodesPlan, notes: Footnotes) -> Iterator[str]:
 
 def software_words(cluster: KubernetesPlan) -> Iterator[str]:
     """Which charts, and who installs them."""
+    if not cluster.charts:
+        yield "HyperPod's Helm chart, for you to install before the HyperPod cluster"
+        return
     yield ", ".join(f"{chart.name} {chart.version}" for chart in cluster.charts)
     source = f", from {cluster.mirror}" if cluster.mirror else ""
     if cluster.software_stack is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.instance_group import KNOWN_FAMILIES
 from cdk_gpu_clusters.node.hyperpod_scripts import STATIC
@@ -14,6 +15,7 @@ from cdk_gpu_clusters.rules.hyperpod import (
     CAPACITY,
     TRAINING_PLAN_USER,
     check_accounting,
+    check_eks_of_hyperpod,
     check_hyperpod_type,
     check_node_recovery,
     check_not_of_user,
@@ -28,6 +30,7 @@ from ._parts import SpecParts
 from ._rules import HYPERPOD_GROUPS, HYPERPOD_INFERENCE, HYPERPOD_SECTION, HYPERPOD_UNUSED
 from .capacity import training_plan_of
 from .data import FILE_SYSTEMS, CheckpointsSpec
+from .eks import EksSpec
 from .fleet import FleetSpec, ImageById
 from .hyperpod import HyperPodLoginSpec, HyperPodSpec
 from .planned_fleet import PlannedFleet, mount_kind
@@ -53,13 +56,13 @@ def check_hyperpod(parts: SpecParts) -> list[Fault]:
     for name in spec.groups:
         if name not in names:
             faults += faults_at((*_KEY, "groups", name), [_no_fleet(name, names)], at_key=True)
-    return faults + (list(_check_slurm(spec, parts)) if on_slurm else [])
+    return faults + list(_check_slurm(spec, parts) if on_slurm else _check_kubernetes(spec, parts))
 
 
 _NOT_ON_HYPERPOD = HYPERPOD_SECTION.finding(
     cause="no cluster of HyperPod is made",
-    got="hyperpod without orchestrator: hyperpod-slurm",
-    fix="write orchestrator: hyperpod-slurm, or remove the section",
+    got="hyperpod without orchestrator: hyperpod-slurm or hyperpod-eks",
+    fix="write orchestrator: hyperpod-slurm or hyperpod-eks, or remove the section",
     severity=Severity.WARNING,
 )
 
@@ -94,6 +97,49 @@ def _no_fleet(name: str, names: list[str]) -> Finding:
         allowed=", ".join(names) or "a fleet of training",
         fix=f"write {near[0]}" if near else "name a fleet of training",
     )
+
+
+# What only Amazon EKS has: its version, and software that HyperPod brings itself.
+
+#: Keys of `eks` that HyperPod replaces: what it has in their place, and whether something would be missing.
+_OF_EKS: Mapping[str, tuple[str, Severity]] = {
+    "software": ("install HyperPod's Helm chart in place of software", Severity.WARNING),
+    "kubectl": ("remove kubectl; the nodes start no script with it", Severity.WARNING),
+    "teams": ("remove teams, and give them quotas in an app of your own: HyperPodTeamQuota", Severity.ERROR),
+    "gateway": ("remove gateway, and serve models with orchestrator: eks", Severity.ERROR),
+}
+#: Keys of `hyperpod` that are for Slurm.
+_OF_SLURM_ALONE = ("controller", "login", "accounting_database")
+
+
+def _check_kubernetes(spec: HyperPodSpec, parts: SpecParts) -> Iterator[Fault]:
+    for name in _OF_SLURM_ALONE:
+        if getattr(spec, name) != HyperPodSpec.model_fields[name].get_default():
+            finding = HYPERPOD_SECTION.finding(
+                cause="only a cluster on Slurm has it",
+                got=f"{name} with orchestrator: hyperpod-eks",
+                fix=f"remove {name}, or write orchestrator: hyperpod-slurm",
+                severity=Severity.WARNING,
+            )
+            yield from faults_at((*_KEY, name), [finding], at_key=True)
+    if parts.eks_is_broken:
+        return
+    eks = parts.eks or EksSpec()
+    for name, (fix, severity) in _OF_EKS.items():
+        if getattr(eks, name) != EksSpec.model_fields[name].get_default():
+            finding = HYPERPOD_UNUSED.finding(
+                cause="HyperPod brings the software of its nodes, and quotas of its own",
+                got=f"eks.{name}",
+                allowed=f"no {name}",
+                fix=fix,
+                severity=severity,
+            )
+            yield from faults_at(("eks", name), [finding], at_key=True)
+    version = eks.existing.kubernetes_version if eks.existing else eks.kubernetes_version or DEFAULT_KUBERNETES_VERSION
+    place: Key = ("eks", "existing", "kubernetes_version") if eks.existing else ("eks", "kubernetes_version")
+    about = check_eks_of_hyperpod(kubernetes_version=version, is_public=False)
+    fix = "write one of these as kubernetes_version, or look the version up in the guide of HyperPod"
+    yield from faults_at(place, [replace(one, path="", fix=fix) for one in about])
 
 
 # What only Slurm has: controller, login nodes, accounting.
@@ -241,8 +287,8 @@ def _plan_elsewhere(plan: str) -> Finding:
     return TRAINING_PLAN_USER.finding(
         cause="only SageMaker launches nodes from a training plan",
         got=plan,
-        allowed="orchestrator: hyperpod-slurm",
-        fix="write orchestrator: hyperpod-slurm, or buy a Capacity Block and write capacity_block",
+        allowed="orchestrator: hyperpod-slurm, hyperpod-eks",
+        fix="write orchestrator: hyperpod-slurm or hyperpod-eks, or buy a Capacity Block and write capacity_block",
     )
 
 
@@ -281,7 +327,7 @@ def _placed(fleet: PlannedFleet, finding: Finding) -> Iterator[Fault]:
     elif path.partition(".")[0] == "mounts":
         yield from _at_mounts((*key, "mounts"), [finding])
     elif path in _IN_GROUPS:
-        place = ("hyperpod", "groups", fleet.name, _IN_GROUPS[path])
+        place: Key = ("hyperpod", "groups", fleet.name, _IN_GROUPS[path])
         fix = finding.fix.replace(path, _IN_GROUPS[path])
         yield from faults_at(place, _plain([replace(finding, fix=fix)]))
     elif path == "node_count":

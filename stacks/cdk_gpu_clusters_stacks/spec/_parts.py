@@ -95,7 +95,7 @@ class SpecParts:
     @property
     def makes_eks(self) -> bool:
         """Whether a cluster of EKS is made, as far as its section is valid."""
-        return self.profile.joins_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
+        return self.profile.uses_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
 
     @property
     def makes_slurm(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, HYPERPOD_SLURM, PCS, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, HYPERPOD_EKS, HYPERPOD_SLURM, PCS, OrchestratorProfile
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
@@ -41,6 +41,7 @@ ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {
     "eks": EKS_MANAGED,
     "pcs": PCS,
     "hyperpod-slurm": HYPERPOD_SLURM,
+    "hyperpod-eks": HYPERPOD_EKS,
 }
 
 #: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
@@ -96,7 +97,7 @@ class ClusterSpec(SpecModel):
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
     orchestrator: Annotated[
-        Literal["ec2", "eks", "pcs", "hyperpod-slurm"],
+        Literal["ec2", "eks", "pcs", "hyperpod-slurm", "hyperpod-eks"],
         updates(Resource.FLEET),
         replaces(Resource.SCRAPER, Resource.HYPERPOD_CLUSTER),
         makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_ZONE),
@@ -104,10 +105,11 @@ class ClusterSpec(SpecModel):
         default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
         "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
-        "groups of AWS PCS, jobs by Slurm. `hyperpod-slurm`: instance groups of SageMaker HyperPod, jobs by Slurm.",
+        "groups of AWS PCS, jobs by Slurm. `hyperpod-slurm` and `hyperpod-eks`: instance groups of "
+        "SageMaker HyperPod, jobs by Slurm or by Kubernetes.",
     )
     eks: Annotated[EksSpec, NO_CHANGE] = Field(
-        default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
+        default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks` or `hyperpod-eks`."
     )
     pcs: Annotated[PcsSpec, NO_CHANGE] = Field(
         default=PcsSpec(), description="The Slurm cluster of AWS PCS. Only with `orchestrator: pcs`."
@@ -186,6 +188,11 @@ class ClusterSpec(SpecModel):
         return joins and (self.training.has_pools or self.inference.has_pools)
 
     @property
+    def installs_software(self) -> bool:
+        """Whether the deployment installs software in the cluster of Amazon EKS; HyperPod brings a chart of its own."""
+        return ORCHESTRATORS[self.orchestrator].joins_eks and self.eks.software.apply
+
+    @property
     def slinky_fleets(self) -> tuple[str, ...]:
         """Training fleets whose nodes belong to Slurm on Kubernetes, that of its default partition first."""
         slurm = self.eks.software.slurm if ORCHESTRATORS[self.orchestrator].joins_eks else None
@@ -195,8 +202,8 @@ class ClusterSpec(SpecModel):
     def features(self) -> tuple[NetworkFeature, ...]:
         """What fleets do that calls AWS from inside the network."""
         features = list(FLEET_FEATURES)
-        if ORCHESTRATORS[self.orchestrator].joins_eks:
-            features += [*_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.eks.software.apply else [])]
+        if ORCHESTRATORS[self.orchestrator].uses_eks:
+            features += [*_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.installs_software else [])]
             features += [NetworkFeature.KARPENTER] if self.has_karpenter else []
         if ORCHESTRATORS[self.orchestrator].joins_slurm:
             features.append(NetworkFeature.PCS)

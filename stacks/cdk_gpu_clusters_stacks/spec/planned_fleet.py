@@ -187,6 +187,11 @@ class PlannedFleet(FleetPart):
         """Its partition in Slurm on HyperPod; None on Amazon EKS."""
         return self.group_options.partition or (self.name if self.profile.is_hyperpod_slurm else None)
 
+    @property
+    def group_labels(self) -> Mapping[str, str]:
+        """Labels of its Kubernetes nodes on HyperPod; none on Slurm."""
+        return {} if self.profile.is_hyperpod_slurm else {FLEET_LABEL: self.name}
+
     @cached_property
     def instance_group(self) -> InstanceGroupPlan:
         """What SageMaker HyperPod adds to it.
@@ -200,13 +205,17 @@ class PlannedFleet(FleetPart):
             self.plan,
             InstanceGroupRequest(
                 known_name=self.name,
-                options=GroupOptions(partition=self.partition, image_release=options.image_release),
+                options=GroupOptions(
+                    partition=self.partition, labels=tuple(self.group_labels), image_release=options.image_release
+                ),
                 has_plan=plan_arn is not None,
                 plan_arn=plan_arn,
                 least_node_count=options.least_nodes,
                 deep_checks=options.deep_health_checks,
                 mounts={point: mount_kind(stores.get(name)) for point, name in self.spec.mounts.items()},
                 volume_gib=options.volume_gib,
+                labels=self.group_labels,
+                group_count=1 if self.profile.is_hyperpod_slurm else 2,  # with that of the cluster of Amazon EKS
             ),
         )
 
@@ -467,7 +476,7 @@ def fleet_request(part: FleetPart, parts: SpecParts) -> FleetRequest:
         image=_image(spec) if parts.profile.image is ImageChoice.LIBRARY else None,
         mig=mig if mig is None or isinstance(mig, MigLayout) else tuple(mig),
         subnets=_subnets(part, parts),
-        pod_addresses=MINIMUM_IP_TARGET if parts.makes_eks else 0,
+        pod_addresses=MINIMUM_IP_TARGET if parts.makes_eks and parts.profile.joins_eks else 0,
         serves_models=serves,
         ready_timeout_seconds=ready or DEFAULT_READY_TIMEOUT_SECONDS,
         unknown=_CHECKED_ELSEWHERE | {_PARTS[name] for name in part.broken if name in _PARTS},
