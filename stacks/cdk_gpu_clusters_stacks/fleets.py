@@ -68,6 +68,19 @@ class Nodes(Protocol):
     def fleet_path(self) -> str: ...
 
 
+class MonitoredFleet(Protocol):
+    """A fleet as the dashboard of a cluster knows it: a `NodesStack`, or a part of another stack."""
+
+    @property
+    def planned(self) -> PlannedFleet: ...
+
+    @property
+    def capacity(self) -> CapacityStack | None: ...
+
+    @property
+    def nodes(self) -> Nodes: ...
+
+
 class NodeOptions(TypedDict):
     """What every kind of fleet takes from the cluster file in the same way."""
 

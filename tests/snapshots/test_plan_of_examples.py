@@ -29,6 +29,12 @@ SAYS = {
         "the nodes are launched when it runs, and drain 40 minutes before the end",
         "head-node 1 (the head node)",
     ),
+    "hyperpod-slurm-p5": (
+        "SageMaker HyperPod (stack llama-hyperpod-hyperpod)",
+        "training plan research",
+        "group trainers of ml.p5.48xlarge; partition train; efa-only interfaces",
+        "the catalogue has no prices of SageMaker HyperPod",
+    ),
     "pcs-g6-dev": (
         "Slurm on AWS PCS (stack slurm-dev-slurm)",
         "queue        dev: dev",

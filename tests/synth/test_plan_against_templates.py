@@ -50,6 +50,7 @@ TOLD = {
     "AWS::ResourceGroups::Group",
     "AWS::S3::Bucket",
     "AWS::S3Express::DirectoryBucket",
+    "AWS::SageMaker::Cluster",
     "AWS::SNS::Topic",
     "AWS::StepFunctions::StateMachine",
 }

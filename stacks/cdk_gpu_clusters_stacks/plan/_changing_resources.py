@@ -290,6 +290,17 @@ def _follow_slurm(before: Side, after: Side) -> str:
     return ""
 
 
+def _follow_instance_group(before: Side, after: Side) -> str:
+    if before.fleet is None or after.fleet is None:
+        return ""
+    old, new = before.fleet.plan, after.fleet.plan
+    if old.node.instance_type != new.node.instance_type:
+        return "SageMaker may refuse another type of a group that has nodes: rename the fleet for another group"
+    if old.maximum_nodes != new.maximum_nodes:
+        return f"{new.maximum_nodes:,} nodes in place of {old.maximum_nodes:,}; jobs on nodes that go fail"
+    return "running nodes keep their scripts until SageMaker replaces them"
+
+
 def _follow_compute_nodes(before: Side, after: Side) -> str:
     if before.fleet is None or after.fleet is None:
         return ""
@@ -837,6 +848,40 @@ _GRAFANA = Row(
     added="a workspace of Grafana is made; an administrator assigns people and adds data sources",
     removed="the workspace stays, with its dashboards; delete it by hand",
 )
+_NODE_ROLE = Row(
+    Resource.NODE_ROLE,
+    "AWS::IAM::Role",
+    stays=True,
+    updated="other policies on the role of the nodes, from now on",
+    source="IAM user guide, roles",
+)
+_HYPERPOD = (
+    _TAGS,
+    Row(
+        Resource.HYPERPOD_CLUSTER,
+        "AWS::SageMaker::Cluster",
+        updated="the cluster of HyperPod changes in place",
+        replaced="another cluster is made with all its nodes, and the old one goes with its jobs",
+        nodes="capacity must be there for both clusters at once; a training plan has room for one",
+        source=_SCHEMA.format("AWS::SageMaker::Cluster"),
+    ),
+    Row(
+        Resource.FLEET_SECURITY_GROUP,
+        "AWS::EC2::SecurityGroup",
+        replaced="another group is made in the other VPC",
+    ),
+    _NODE_ROLE,
+    # Each fleet is one, a part of the cluster's resource.
+    Row(
+        Resource.INSTANCE_GROUP,
+        "AWS::SageMaker::Cluster",
+        updated="the instance group {item} changes in place",
+        added="the instance group {item} is made with its nodes",
+        removed="the instance group {item} goes with its nodes",
+        nodes=_follow_instance_group,
+        source="botocore 1.44.5, sagemaker service model: UpdateCluster, InstanceGroups and InstanceGroupsToDelete",
+    ),
+)
 _CAPACITY = (
     _TAGS,
     Row(
@@ -993,13 +1038,7 @@ _FLEET = (
         nodes=_follow_pool,
         source="aws/karpenter-provider-aws @ 1d92708 (v1.14), concepts/disruption.md and concepts/nodepools.md",
     ),
-    Row(
-        Resource.NODE_ROLE,
-        "AWS::IAM::Role",
-        stays=True,
-        updated="other policies on the role of the nodes, from now on",
-        source="IAM user guide, roles",
-    ),
+    _NODE_ROLE,
     Row(
         Resource.PLACEMENT_GROUP,
         "AWS::EC2::PlacementGroup",
@@ -1177,6 +1216,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "pcluster": _PARALLELCLUSTER,
     "queue": _QUEUE,
     "login": _LOGIN,
+    "hyperpod": _HYPERPOD,
     "capacity": _CAPACITY,
     "fleet": _FLEET,
     "inference": _FLEET,

@@ -17,11 +17,11 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec._users import users_of
-from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, training_plan_of
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.data import LUSTRE, CheckpointsSpec, LustreSpec, home_options, homes_service
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
@@ -142,6 +142,7 @@ class Side:
 def _of_cluster(cluster: ClusterSpec) -> Values:
     network, existing = cluster.network, cluster.eks.existing
     return {
+        **_of_hyperpod(cluster),
         ("eks.teams", Resource.ADMINS): {name: team.principal_arns for name, team in cluster.eks.teams.items()},
         "eks.kubernetes_version": None if existing else kubernetes_version(cluster),
         "network": tuple(network.service_subnets.items()) if isinstance(network, ExistingNetwork) else (),
@@ -260,9 +261,6 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         "image": plan.image,
         "managed_by": side.is_pool,
         ("instance_type", Resource.PCS_TEMPLATE): _of_type(side),
-        "root_volume.size_gib": node.root_volume.size_gib,
-        "root_volume.iops": node.root_volume.iops,
-        "root_volume.throughput_mib_per_s": node.root_volume.throughput_mib_per_s,
         "efa": node.network.efa_interface_count > 0,
         ("mig", Resource.COMPUTE_NODE_GROUP): view.plan.mig and view.plan.mig.resources,
         ("efa", Resource.NODE_GROUP_IDENTITY): node.network.efa_interface_count,
@@ -281,6 +279,14 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         **_of_size(side),
         **_of_alarms(side),
     }
+    if node.root_volume is not None:
+        own |= {
+            "root_volume.size_gib": node.root_volume.size_gib,
+            "root_volume.iops": node.root_volume.iops,
+            "root_volume.throughput_mib_per_s": node.root_volume.throughput_mib_per_s,
+        }
+    if plan.instance_group is not None:
+        own |= _of_instance_group(side)
     if isinstance(spec, FleetSpec):
         own["metadata_users", Resource.COMPUTE_NODE_GROUP] = "*" in spec.metadata_users
         own["user_data"] = None if spec.user_data is None else read_script(spec.user_data)
@@ -319,6 +325,7 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     values["batch.jobs"] = side.view.batch_job.model_copy(update={"nodes": None})
     values["batch.blocked_minutes"] = side.view.blocked_minutes
     values["pcs.users"] = _users(cluster)
+    values["hyperpod.groups"] = side.view.group_options.model_copy(update={"partition": side.view.partition})
     values["monitoring.metrics"] = side.view.serves_metrics
     values["monitoring.metrics.exporters"] = values["monitoring.metrics.install_exporters"] = side.view.exporters
     values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
@@ -427,6 +434,39 @@ def _of_compute_environment(side: FleetSide, environment: ComputeEnvironmentRepo
         ("interface_policy", Resource.JOB_DEFINITION): devices,
         ("mounts", Resource.JOB_DEFINITION): [mount.mount_point for mount in plan.mounts],
         ("scratch", Resource.JOB_DEFINITION): side.view.scratch is not None,
+    }
+
+
+def _of_instance_group(side: FleetSide) -> Values:
+    view = side.view
+    return {
+        ("nodes", Resource.INSTANCE_GROUP): side.plan.maximum_nodes,
+        ("capacity", Resource.INSTANCE_GROUP): (view.plan.terms.kind, training_plan_of(view.spec.capacity)),
+        ("image", Resource.INSTANCE_GROUP): view.spec.image,
+        ("mig", Resource.INSTANCE_GROUP): view.instance_group.labels,
+        ("checkpoints", Resource.INSTANCE_GROUP): view.static_checkpoints,
+        ("checkpoint_prefix", Resource.INSTANCE_GROUP): None,  # in the variables of the checkpoints
+    }
+
+
+def _of_hyperpod(cluster: ClusterSpec) -> Values:
+    """What the section of HyperPod comes to: some of it is for Slurm alone."""
+    spec, on_slurm = cluster.hyperpod, ORCHESTRATORS[cluster.orchestrator].is_hyperpod_slurm
+    continuous = spec.continuous_provisioning
+    network = cluster.network
+    return {
+        "hyperpod.continuous_provisioning": not on_slurm or spec.accounting_database is not None
+        if continuous is None
+        else continuous,
+        "hyperpod.controller": on_slurm and spec.controller,
+        "hyperpod.login": on_slurm and spec.login.nodes > 0 and spec.login,
+        "hyperpod.accounting_database": on_slurm and spec.accounting_database,
+        **{
+            (f"eks.existing{key}", Resource.HYPERPOD_CLUSTER): None
+            for key in ("", ".cluster_name", ".cluster_security_group_id")
+            if not ORCHESTRATORS[cluster.orchestrator].uses_eks
+        },
+        ("network", Resource.HYPERPOD_CLUSTER): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
     }
 
 

@@ -150,7 +150,7 @@ def _added(stack: StackPlan, keys: tuple[str, ...]) -> Change:
 
 def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
     has_nodes = stack.kind in _NODES
-    bills = has_nodes or stack.kind in ("capacity", "data", "kubernetes", "login", "network", "slurm")
+    bills = has_nodes or stack.kind in ("capacity", "data", "hyperpod", "kubernetes", "login", "network", "slurm")
     words = "the file no longer makes this stack: it stays as it is" + (", and bills," if bills else "")
     return Change(
         stack=stack.name,
@@ -158,7 +158,7 @@ def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
         effect=Effect.LEFT,
         keys=keys,
         words=f"{words} until you delete it, as with aws cloudformation delete-stack --stack-name {stack.name}",
-        nodes="its nodes go on running" if has_nodes else "",
+        nodes="its nodes go on running" if has_nodes or stack.kind == "hyperpod" else "",
         data="its data stay, also when the stack is deleted" if stack.outlives else "",
         source="AWS CDK: cdk deploy deletes no stack that an app does not have",
     )
@@ -171,7 +171,9 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
     sides = _side(stack, before, after), _side(stack, after, before)
     rows = ROWS[stack.kind]
     found: Iterable[Change]
-    if stack.kind == "pcluster":
+    if stack.kind == "hyperpod":
+        found = _within_hyperpod(rows, before, after)
+    elif stack.kind == "pcluster":
         found = _of_parallelcluster(rows, *sides)
     elif stack.kind not in _NODES:
         found = [change for row in rows for change in _of_row(row, *sides)]
@@ -181,6 +183,39 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
         found = _within_fleet(rows, *sides)
     for change in found:
         yield replace(change, stack=change.stack or stack.name)
+
+
+def _within_hyperpod(rows: Iterable[Row], before: _Cluster, after: _Cluster) -> Iterator[Change]:
+    """The cluster of HyperPod, and each instance group of it, which all are one resource."""
+    both = before.fleets.keys() & after.fleets.keys()
+    one, other = (Side(cluster.spec, "", frozenset(both)) for cluster in (before, after))
+    of_group = [row for row in rows if row.resource in _OF_A_GROUP]
+    found = [change for row in rows if row not in of_group for change in _of_row(row, one, other)]
+    yield from found
+    if any(change.effect is Effect.REPLACED and change.resource == _CLUSTER for change in found):
+        return
+    for name in {**before.fleets, **after.fleets}:
+        for row in of_group:
+            yield from _of_instance_group(row, name, before, after)
+
+
+_OF_A_GROUP, _CLUSTER = (Resource.NODE_ROLE, Resource.INSTANCE_GROUP), "AWS::SageMaker::Cluster"
+
+
+def _of_instance_group(row: Row, name: str, before: _Cluster, after: _Cluster) -> Iterator[Change]:
+    """A fleet that comes, goes or changes: the resource stays."""
+    old, new = before.fleets.get(name), after.fleets.get(name)
+    if (old is None or new is None) and row.resource is not Resource.INSTANCE_GROUP:
+        return
+    if old is None or new is None:
+        side, words = (new, row.added) if old is None else (old, row.removed)
+        keys = () if side is None else (side.key,)
+        yield _change(row, Effect.UPDATED, keys, words.replace("{item}", name))
+        return
+    entries = frozenset([name]) | (old.stores & new.stores)
+    sides = Side(before.spec, name, entries, old), Side(after.spec, name, entries, new)
+    for change in _of_row(row, *sides):
+        yield replace(change, words=change.words.replace("{item}", name))
 
 
 def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:

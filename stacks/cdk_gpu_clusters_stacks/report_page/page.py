@@ -15,6 +15,7 @@ from cdk_gpu_clusters_stacks.plan.text import compute_environment_words, paralle
 from .anatomy import anatomy
 from .boxes import UNKNOWN, gbps, nodes_text, number, place, range_text, usd, zones_text
 from .drawing import drawings, svg
+from .hyperpod import hyperpod_rows, instance_group_rows
 from .legend import legend
 from .slurm import compute_node_group_rows, slurm_queue_rows, slurm_rows
 from .topology import cluster_rows, node_group_rows, topology
@@ -33,6 +34,7 @@ def report_html(plan: ClusterPlan) -> str:
             *_kubernetes(plan),
             *_slurm(plan),
             *_batch(plan),
+            *_hyperpod(plan),
             *_anatomies(plan),
             '<div class="pair">',
             card("Cost", _cost(plan)),
@@ -188,6 +190,16 @@ def _batch(plan: ClusterPlan) -> Iterator[str]:
         yield card(
             "AWS Batch", table(("fleet", "compute environment", "job"), [tuple(map(escape, row)) for row in rows])
         )
+
+
+def _hyperpod(plan: ClusterPlan) -> Iterator[str]:
+    """A card for the cluster of SageMaker HyperPod, if the fleets belong to one."""
+    if plan.hyperpod is None:
+        return
+    cluster = [(escape(name), escape("; ".join(lines))) for name, lines in hyperpod_rows(plan.hyperpod)]
+    groups = [tuple(map(escape, row)) for row in instance_group_rows(plan)]
+    made = table(("fleet", "type", "group", "updates"), groups)
+    yield card("HyperPod", f"{table(('SageMaker HyperPod', ''), cluster)}<h3>Instance groups</h3>{made}")
 
 
 def _anatomies(plan: ClusterPlan) -> Iterator[str]:

@@ -71,6 +71,9 @@ class Resource(Enum):
     #: The configuration of AWS ParallelCluster, which is in no template.
     CONFIGURATION = auto()
 
+    #: The cluster of SageMaker HyperPod: what its instance groups share.
+    HYPERPOD_CLUSTER = auto()
+
     RESERVATION = auto()
     RESERVED_PLACEMENT = auto()
 
@@ -90,6 +93,8 @@ class Resource(Enum):
     COMPUTE_ENVIRONMENT = auto()
     JOB_QUEUE = auto()
     JOB_DEFINITION = auto()
+    #: The part of a HyperPod cluster that is a fleet, with its lifecycle script.
+    INSTANCE_GROUP = auto()
     NODE_ROLE = auto()
     PLACEMENT_GROUP = auto()
     #: What grows a fleet when its block is delivered, and drains it before the end.

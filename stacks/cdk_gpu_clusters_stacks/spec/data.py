@@ -568,3 +568,29 @@ def serves_efa(store: StoreSpec | None) -> bool | None:
     if isinstance(store, LustreSpec):
         return store.lustre.efa
     return store.existing_lustre.efa if isinstance(store, ExistingLustreSpec) else None
+
+
+def named_checkpoints(store: object) -> tuple[str, str | None] | None:
+    """The names of buckets for checkpoints, of the Region and of the directory, as far as the file has them.
+
+    Args:
+        store: A store of the file.
+
+    Returns:
+        None for other stores, and if CloudFormation or the store itself makes a name.
+
+    Example:
+        >>> named_checkpoints(CheckpointsSpec(checkpoints=CheckpointOptions(bucket_name="llama")))
+        ('llama', None)
+    """
+    if isinstance(store, ExistingCheckpointsSpec):
+        existing = store.existing_checkpoints
+        return existing.bucket_name, existing.express_bucket_name
+    if not isinstance(store, CheckpointsSpec) or store.checkpoints.bucket_name is None:
+        return None
+    options, zone = store.checkpoints, store.checkpoints.express_zone_id
+    if zone is None:
+        return store.checkpoints.bucket_name, None
+    if options.express_base_name is None:
+        return None
+    return store.checkpoints.bucket_name, f"{options.express_base_name}--{zone}--x-s3"

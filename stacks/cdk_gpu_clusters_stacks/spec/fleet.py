@@ -333,6 +333,7 @@ class NodesSpec(SpecModel):
             Resource.NODE_GROUP_IDENTITY,
             Resource.COMPUTE_ENVIRONMENT,
             Resource.JOB_DEFINITION,
+            Resource.INSTANCE_GROUP,
         ),
         replaces(Resource.COMPUTE_NODE_GROUP, Resource.RESERVATION),
     ] = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
@@ -346,6 +347,7 @@ class NodesSpec(SpecModel):
             Resource.JOB_DEFINITION,
             Resource.BLOCK_FOLLOWER,
             Resource.RESERVATION,
+            Resource.INSTANCE_GROUP,
         ),
     ] = Field(default=None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`.")
     min_nodes: Annotated[int | None, changes_with("nodes")] = Field(
@@ -367,6 +369,7 @@ class NodesSpec(SpecModel):
             Resource.BLOCK_FOLLOWER,
             Resource.BLOCK_GROUP,
             Resource.RESERVATION_GROUP,
+            Resource.INSTANCE_GROUP,
         ),
     ] = Field(
         default=OnDemand(),
@@ -374,7 +377,8 @@ class NodesSpec(SpecModel):
         "a Capacity Block, several of them, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
     image: Annotated[
-        ImageSpec | None, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.BATCH_TEMPLATE)
+        ImageSpec | None,
+        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.BATCH_TEMPLATE, Resource.INSTANCE_GROUP),
     ] = Field(
         default=None,
         description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}, "
@@ -402,7 +406,9 @@ class NodesSpec(SpecModel):
         description="What launches and ends the nodes on Amazon EKS. `eks`: a managed node group. `karpenter`: a node "
         "pool of Karpenter, which the deployment installs, with the same nodes. Default: eks.",
     )
-    mig: Annotated[MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP)] = Field(
+    mig: Annotated[
+        MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP, Resource.INSTANCE_GROUP)
+    ] = Field(
         default=None,
         description="How every GPU is split with MIG: profiles separated by commas, by name or id, the same for all "
         "GPUs; or a list, one text for each GPU, `off` for an unsplit one. Not with EFA. Default: no split.",
@@ -414,7 +420,13 @@ class NodesSpec(SpecModel):
     )
     mounts: Annotated[
         dict[Text, Name],
-        updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP, Resource.JOB_DEFINITION, Resource.MOUNT_RULES),
+        updates(
+            *TEMPLATES,
+            Resource.COMPUTE_NODE_GROUP,
+            Resource.JOB_DEFINITION,
+            Resource.MOUNT_RULES,
+            Resource.INSTANCE_GROUP,
+        ),
     ] = Field(
         default={},
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
@@ -423,7 +435,7 @@ class NodesSpec(SpecModel):
     read_only_mounts: Annotated[tuple[Text, ...], AsTuple, updates(*TEMPLATES)] = Field(
         default=(), description="Directories of `mounts` at which the nodes only read.", examples=[["/data"]]
     )
-    watch: Annotated[WatchSpec, updates(*TEMPLATES)] = Field(
+    watch: Annotated[WatchSpec, updates(*TEMPLATES, Resource.INSTANCE_GROUP)] = Field(
         default=WatchSpec(), description="What the watchdog of each node may do."
     )
     alarms: Annotated[AlarmsSpec, updates(Resource.EC2_TEMPLATE)] = Field(
@@ -559,6 +571,7 @@ class FleetSpec(NodesSpec):
             Resource.COMPUTE_NODE_GROUP,
             Resource.COMPUTE_ENVIRONMENT,
             Resource.JOB_DEFINITION,
+            Resource.INSTANCE_GROUP,
         ),
         makes(Resource.FLEET_SECURITY_GROUP, Resource.MOUNT_RULES),
     ] = Field(
@@ -567,7 +580,7 @@ class FleetSpec(NodesSpec):
     )
     interface_policy: Annotated[
         Annotated[InterfacePolicy, Field(strict=False)] | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.JOB_DEFINITION),
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.JOB_DEFINITION, Resource.INSTANCE_GROUP),
     ] = Field(
         default=None,
         description="How network interfaces are laid out. `minimum-ip`: full EFA bandwidth for one IP address a "
@@ -588,12 +601,12 @@ class FleetSpec(NodesSpec):
         description="What a changed launch template does to running nodes. `never`: they stay as they are. "
         "`rolling`: they are replaced in turn.",
     )
-    environment: Annotated[Environment, updates(*TEMPLATES, Resource.JOB_DEFINITION)] = Field(
+    environment: Annotated[Environment, updates(*TEMPLATES, Resource.JOB_DEFINITION, Resource.INSTANCE_GROUP)] = Field(
         default={},
         description="Environment variables for every login shell and service of the nodes: "
         "one line of printable ASCII each.",
     )
-    user_data: Annotated[ScriptPath | None, updates(*TEMPLATES)] = Field(
+    user_data: Annotated[ScriptPath | None, updates(*TEMPLATES, Resource.INSTANCE_GROUP)] = Field(
         default=None,
         description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
     )
@@ -611,7 +624,7 @@ class FleetSpec(NodesSpec):
         "so have the role of the nodes. `*` for all users.",
         examples=[["ubuntu"]],
     )
-    checkpoints: Annotated[Name | None, updates(*TEMPLATES, Resource.JOB_DEFINITION)] = Field(
+    checkpoints: Annotated[Name | None, updates(*TEMPLATES, Resource.JOB_DEFINITION, Resource.INSTANCE_GROUP)] = Field(
         default=None,
         description="Store of `data` for checkpoints, which the nodes may read and write below `checkpoint_prefix`. "
         "They find it in CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
@@ -619,7 +632,9 @@ class FleetSpec(NodesSpec):
     checkpoints_read_only: Annotated[bool, updates(Resource.NODE_ROLE)] = Field(
         default=False, description="Whether the nodes only read checkpoints, such as those of another fleet."
     )
-    checkpoint_prefix: Annotated[KeyPrefix | None, updates(*TEMPLATES, Resource.JOB_DEFINITION)] = Field(
+    checkpoint_prefix: Annotated[
+        KeyPrefix | None, updates(*TEMPLATES, Resource.JOB_DEFINITION, Resource.INSTANCE_GROUP)
+    ] = Field(
         default=None,
         description="Folder of the fleet in the store for checkpoints; fleets with the same one share their "
         "checkpoints. Default: the name of the fleet. An empty text opens the entire store.",

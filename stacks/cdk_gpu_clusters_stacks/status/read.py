@@ -112,7 +112,9 @@ def _jobs_elsewhere(plan: ClusterPlan) -> str:
     """Where the jobs of an orchestrator are; nothing for those of plain EC2, which are read here."""
     if any(fleet.compute_environment for fleet in plan.fleets):
         return _BATCH_JOBS
-    return _SLURM_JOBS if plan.slurm else _KUBERNETES_JOBS if plan.kubernetes else ""
+    if plan.slurm or (plan.hyperpod and plan.hyperpod.runs == "slurm"):
+        return _SLURM_JOBS
+    return _KUBERNETES_JOBS if plan.kubernetes else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

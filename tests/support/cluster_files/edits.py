@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster_files.batch_edits import EDITS_OF_BATCH
+from cluster_files.hyperpod_edits import EDITS_OF_HYPERPOD
 from cluster_files.orchestrators import OF_OTHERS
 from cluster_files.parallelcluster_edits import EDITS_OF_PARALLELCLUSTER
 from cluster_files.pcs_edits import EDITS_OF_PCS
@@ -758,6 +759,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
     **EDITS_OF_BATCH,
     **EDITS_OF_PCS,
     **EDITS_OF_PARALLELCLUSTER,
+    **EDITS_OF_HYPERPOD,
 }
 
 

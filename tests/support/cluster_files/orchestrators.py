@@ -12,9 +12,9 @@ OF_OTHERS = ("batch-", "eks-", "hyperpod-", "parallelcluster-", "pcs-")
 
 
 def training_examples() -> list[str]:
-    """Names of the examples that serve no models."""
+    """Names of the examples that serve no models; only SageMaker launches nodes from a training plan."""
     texts = {path.stem: path.read_text("utf-8") for path in sorted(EXAMPLES.glob("*.yaml"))}
-    return [name for name, text in texts.items() if not re.search(r"(?m)^inference:", text)]
+    return [name for name, text in texts.items() if not re.search(r"(?m)^inference:|training_plan:", text)]
 
 
 def on(orchestrator: str, text: str) -> str:
