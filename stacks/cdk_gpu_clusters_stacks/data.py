@@ -358,7 +358,7 @@ class ReachedCheckpoints:
         """
         grants = self._grants(reader, scope or reader, role)
         if not self.made_here:
-            _print_policies(reader, role, grants, scope=scope)
+            _print_policies(reader, role, grants, scope=scope or reader)
 
     def allow(self, policy: iam.ManagedPolicy) -> None:
         """Let whoever gets a policy do the same. What policies of existing buckets need is not printed."""

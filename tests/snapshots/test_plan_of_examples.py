@@ -29,10 +29,16 @@ SAYS = {
         "the nodes are launched when it runs, and drain 40 minutes before the end",
         "head-node 1 (the head node)",
     ),
+    "hyperpod-eks-p5": (
+        "Kubernetes on Amazon EKS (stack llama-pods-eks)",
+        "HyperPod's Helm chart, for you to install",
+        "label gpu-cluster/fleet=trainers",
+        "33 interfaces, 50 IP addresses",
+    ),
     "hyperpod-slurm-p5": (
         "SageMaker HyperPod (stack llama-hyperpod-hyperpod)",
         "training plan research",
-        "group trainers of ml.p5.48xlarge; partition train; efa-only interfaces",
+        "group trainers of ml.p5.48xlarge; partition trainers; efa-only interfaces",
         "the catalogue has no prices of SageMaker HyperPod",
     ),
     "pcs-g6-dev": (

@@ -32,7 +32,9 @@ GROUPS = {
     "ec2": "AWS::AutoScaling::AutoScalingGroup",
     "eks": "AWS::EKS::Nodegroup",
     "pcs": "AWS::PCS::ComputeNodeGroup",
-    "hyperpod-slurm": "AWS::SageMaker::Cluster",  # one for all fleets
+    # One for all fleets.
+    "hyperpod-slurm": "AWS::SageMaker::Cluster",
+    "hyperpod-eks": "AWS::SageMaker::Cluster",
 }
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 #: Objects of Karpenter, in the place of a group and its launch template.
@@ -66,24 +68,52 @@ REFUSED = {
 #: The same of HyperPod, which buys nodes in its own way, and of examples of it.
 REFUSED |= {
     ("eks-g5-dev", "hyperpod-slurm"): ["training.fleets.dev.max_nodes GPU-HYP-011"],
+    ("eks-g5-dev", "hyperpod-eks"): ["training.fleets.dev.max_nodes GPU-HYP-011"],
     ("eks-g6e-canary", "hyperpod-slurm"): ["monitoring.metrics GPU-SCR-002", "inference.fleets.chat GPU-SPEC-089"],
+    ("eks-g6e-canary", "hyperpod-eks"): [
+        "monitoring.metrics GPU-SCR-002",
+        "eks.gateway GPU-SPEC-091",
+        "inference.fleets.chat GPU-SPEC-089",
+    ],
+    ("eks-g6e-teams", "hyperpod-eks"): ["eks.teams GPU-SPEC-091"],
     ("eks-g6e-vllm", "hyperpod-slurm"): ["inference.fleets.llama GPU-SPEC-089"],
+    ("eks-g6e-vllm", "hyperpod-eks"): ["inference.fleets.llama GPU-SPEC-089"],
     ("eks-karpenter", "hyperpod-slurm"): [
         "training.fleets.jobs.max_nodes GPU-HYP-011",
         "training.fleets.notebooks.max_nodes GPU-HYP-011",
     ],
+    ("eks-karpenter", "hyperpod-eks"): [
+        "training.fleets.jobs.max_nodes GPU-HYP-011",
+        "training.fleets.notebooks.max_nodes GPU-HYP-011",
+    ],
     ("eks-p4d-mig", "hyperpod-slurm"): ["inference.fleets.slices GPU-SPEC-089"],
+    ("eks-p4d-mig", "hyperpod-eks"): ["inference.fleets.slices GPU-SPEC-089"],
     ("eks-p5-capacity-block", "hyperpod-slurm"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("eks-p5-capacity-block", "hyperpod-eks"): ["training.fleets.trainers.capacity GPU-HYP-010"],
     ("eks-p5-slurm", "hyperpod-slurm"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("eks-p5-slurm", "hyperpod-eks"): ["training.fleets.trainers.capacity GPU-HYP-010"],
     ("g5-single-gpu", "hyperpod-slurm"): ["inference.fleets.bert GPU-SPEC-089"],
+    ("g5-single-gpu", "hyperpod-eks"): ["inference.fleets.bert GPU-SPEC-089"],
     ("g6e-tensor-parallel", "hyperpod-slurm"): ["inference.fleets.llama GPU-SPEC-089"],
+    ("g6e-tensor-parallel", "hyperpod-eks"): ["inference.fleets.llama GPU-SPEC-089"],
+    ("hyperpod-eks-p5", "ec2"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-eks-p5", "eks"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-eks-p5", "pcs"): ["training.fleets.trainers.capacity GPU-HYP-025"],
     ("hyperpod-slurm-p5", "ec2"): ["training.fleets.trainers.capacity GPU-HYP-025"],
     ("hyperpod-slurm-p5", "eks"): ["training.fleets.trainers.capacity GPU-HYP-025"],
     ("hyperpod-slurm-p5", "pcs"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-slurm-p5", "hyperpod-eks"): ["hyperpod.groups.trainers.partition GPU-HYP-014"],
     ("inf2-neuron", "hyperpod-slurm"): ["inference.fleets.neuron GPU-SPEC-089"],
+    ("inf2-neuron", "hyperpod-eks"): ["inference.fleets.neuron GPU-SPEC-089"],
     ("p4d-mig-56-slices", "hyperpod-slurm"): ["inference.fleets.slices GPU-SPEC-089"],
+    ("p4d-mig-56-slices", "hyperpod-eks"): ["inference.fleets.slices GPU-SPEC-089"],
     ("p4d-new-reservation", "hyperpod-slurm"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("p4d-new-reservation", "hyperpod-eks"): ["training.fleets.trainers.capacity GPU-HYP-010"],
     ("p4de-base-pod", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("p4de-base-pod", "hyperpod-eks"): [
         "training.fleets.trainers.capacity GPU-HYP-010",
         "training.fleets.trainers.checkpoints GPU-HYP-023",
     ],
@@ -91,24 +121,50 @@ REFUSED |= {
         "training.fleets.trainers.capacity GPU-HYP-010",
         "training.fleets.trainers.root_volume GPU-HYP-011",
     ],
+    ("p5-capacity-block", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.root_volume GPU-HYP-011",
+    ],
     ("p5-lustre", "hyperpod-slurm"): [
         "training.fleets.trainers.capacity GPU-HYP-010",
         "training.fleets.trainers.checkpoints GPU-HYP-023",
     ],
+    ("p5-lustre", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
     ("p5-mixed-mig", "hyperpod-slurm"): ["inference.fleets.mixed GPU-SPEC-089"],
+    ("p5-mixed-mig", "hyperpod-eks"): ["inference.fleets.mixed GPU-SPEC-089"],
     ("p5en-express-preprocessing", "hyperpod-slurm"): [
         "training.fleets.trainers.capacity GPU-HYP-010",
         "training.fleets.trainers.checkpoints GPU-HYP-023",
         "training.fleets.preprocessing.max_nodes GPU-HYP-011",
     ],
+    ("p5en-express-preprocessing", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+        "training.fleets.preprocessing.max_nodes GPU-HYP-011",
+    ],
     ("p5en-spot", "hyperpod-slurm"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("p5en-spot", "hyperpod-eks"): ["training.fleets.trainers.capacity GPU-HYP-010"],
     ("p6-b300-existing-reservation", "hyperpod-slurm"): [
         "training.fleets.trainers.capacity GPU-HYP-010",
         "training.fleets.trainers.image GPU-HYP-011",
     ],
+    ("p6-b300-existing-reservation", "hyperpod-eks"): [
+        "network GPU-SPEC-035",
+        "network.cidr GPU-IP-003",
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.image GPU-HYP-011",
+    ],
     ("p6e-gb200-ultraserver", "hyperpod-slurm"): ["training.fleets.rack.capacity GPU-HYP-010"],
+    ("p6e-gb200-ultraserver", "hyperpod-eks"): ["training.fleets.rack.capacity GPU-HYP-010"],
     ("pcs-p4d-mig", "hyperpod-slurm"): ["training.fleets.slices.mig GPU-HYP-016"],
     ("pcs-p5-capacity-block", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("pcs-p5-capacity-block", "hyperpod-eks"): [
         "training.fleets.trainers.capacity GPU-HYP-010",
         "training.fleets.trainers.checkpoints GPU-HYP-023",
     ],
@@ -118,11 +174,25 @@ REFUSED |= {
         "training.fleets.steady.max_nodes GPU-HYP-011",
         "training.fleets.steady.mounts./home GPU-HYP-015",
     ],
+    ("pcs-spot-queue", "hyperpod-eks"): [
+        "training.fleets.spot.max_nodes GPU-HYP-011",
+        "training.fleets.spot.mounts./home GPU-HYP-015",
+        "training.fleets.steady.max_nodes GPU-HYP-011",
+        "training.fleets.steady.mounts./home GPU-HYP-015",
+    ],
     ("train-and-serve", "hyperpod-slurm"): [
         "training.fleets.trainers.capacity GPU-HYP-010",
         "inference.fleets.servers GPU-SPEC-089",
     ],
+    ("train-and-serve", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "inference.fleets.servers GPU-SPEC-089",
+    ],
     ("two-fleets", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.preprocessing.max_nodes GPU-HYP-011",
+    ],
+    ("two-fleets", "hyperpod-eks"): [
         "training.fleets.trainers.capacity GPU-HYP-010",
         "training.fleets.preprocessing.max_nodes GPU-HYP-011",
     ],
@@ -270,3 +340,4 @@ def test_most_examples_take_every_orchestrator() -> None:
     assert refused == {"p5en-spot", "p6-b300-existing-reservation", "p6e-gb200-ultraserver", "trn1-training"}
     assert len(training) >= 16
     assert len([name for name in training if (name, "hyperpod-slurm") not in REFUSED]) >= 5
+    assert len([name for name in training if (name, "hyperpod-eks") not in REFUSED]) >= 5

@@ -179,9 +179,9 @@ def parts_of(spec: ClusterSpec, plan: ClusterPlan, views: Sequence[PlannedFleet]
         yield _by_the_hour("control plane, in standard support", "Amazon EKS", control_plane_hour())
         nodes = plan.kubernetes.system_nodes.node_count
         yield _by_the_hour("system nodes", "on demand", system_node_hour(spec), Fraction(nodes))
-    for name, nodes in plan.machines.items():
+    for name, machine in plan.machines.items():
         yield _by_the_hour(
-            name, "on demand", on_demand_hour(nodes.instance_type, spec.region), Fraction(nodes.node_count)
+            name, "on demand", on_demand_hour(machine.instance_type, spec.region), Fraction(machine.node_count)
         )
 
 

@@ -163,20 +163,6 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
         yield from monitoring
 
 
-def _of_fleets(
-    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
-) -> Iterator[StackPlan]:
-    """The fleets, with what each needs before it."""
-    if ORCHESTRATORS[spec.orchestrator].joins_parallelcluster:
-        yield from _of_parallelcluster(spec, views, network)
-        return
-    karpenter = (karpenter_stack(spec.name),) if spec.has_karpenter else ()
-    for name in karpenter:
-        yield StackPlan(name=name, kind="karpenter", of="", outlives=False, depends_on=(*network, *joined))
-    for view in views:
-        yield from _of_fleet(spec, view, network, (*joined, *(karpenter if view.is_pool else ())))
-
-
 def _of_kubernetes(
     spec: ClusterSpec, views: Sequence[PlannedFleet], before: tuple[str, ...], monitoring: Sequence[StackPlan]
 ) -> Iterator[StackPlan]:
@@ -209,7 +195,10 @@ def _of_software(spec: ClusterSpec, views: Sequence[PlannedFleet], before: tuple
 def _of_fleets(
     spec: ClusterSpec, views: Sequence[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
 ) -> Iterator[StackPlan]:
-    """The fleets: a stack of each, or one of all on HyperPod. Only a node pool is made after Karpenter."""
+    """The fleets: a stack of each, or one of all on HyperPod and ParallelCluster. A node pool is made after Karpenter."""
+    if ORCHESTRATORS[spec.orchestrator].joins_parallelcluster:
+        yield from _of_parallelcluster(spec, views, network)
+        return
     if ORCHESTRATORS[spec.orchestrator].joins_hyperpod:
         yield _of_hyperpod(spec, views, (*network, *joined))
         return

@@ -27,6 +27,23 @@ training:
       mounts: {{ /home: home }}
     spares: {{ instance_type: g6.12xlarge, nodes: 2 }}
 """
+PODS = f"""\
+version: 1
+name: lab
+region: us-east-1
+orchestrator: hyperpod-eks
+network: {{ availability_zone: us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }}
+hyperpod:
+  node_recovery: true
+training:
+  fleets:
+    trainers: {{ instance_type: p5.48xlarge, nodes: 4, capacity: {_PLAN} }}
+    slices: {{ instance_type: p4d.24xlarge, nodes: 2, efa: false, mig: '3g.20gb,4g.20gb' }}
+"""
+_EXISTING = (
+    "eks: { existing: { cluster_name: research, cluster_security_group_id: sg-0123456789abcdef0, "
+    "kubernetes_version: '1.34' } }\n"
+)
 _SPARES = "g6.12xlarge, nodes: 2"
 
 
@@ -100,5 +117,32 @@ EDITS_OF_HYPERPOD = {
     "HyperPod: deep health checks": _group("deep_health_checks: [InstanceStress]"),
     "HyperPod: the partition that it has": _group("partition: spares"),
     "HyperPod: tags of all": (f"{HYPERPOD}tags: {{ a: b }}\n", "a: b", "a: c"),
+    "HyperPod: from Amazon EKS": (
+        PODS.replace("hyperpod-eks", "eks").replace(_PLAN, "spot"),
+        "orchestrator: eks",
+        "orchestrator: hyperpod-eks",
+    ),
+    "HyperPod: from Slurm to Amazon EKS": (
+        PODS.replace("hyperpod-eks", "hyperpod-slurm").replace(", efa: false, mig: '3g.20gb,4g.20gb'", ""),
+        "orchestrator: hyperpod-slurm",
+        "orchestrator: hyperpod-eks",
+    ),
+    "HyperPod: other slices": (PODS, "3g.20gb,4g.20gb", "3g.20gb,3g.20gb"),
+    "HyperPod: a release of the image": (
+        PODS,
+        "node_recovery: true",
+        "node_recovery: true\n  groups: { trainers: { image_release: 1.2.3 } }",
+    ),
+    "HyperPod: in an existing cluster": (PODS, "hyperpod:\n", f"{_EXISTING}hyperpod:\n"),
+    "HyperPod: another existing cluster": (
+        PODS.replace("hyperpod:\n", f"{_EXISTING}hyperpod:\n"),
+        "research",
+        "others",
+    ),
+    "HyperPod: another version of Kubernetes": (
+        PODS.replace("hyperpod:\n", "eks: { kubernetes_version: '1.33' }\nhyperpod:\n"),
+        "1.33",
+        "1.34",
+    ),
     "HyperPod: a dashboard": (HYPERPOD, "hyperpod:\n", "monitoring: { dashboard: true }\nhyperpod:\n"),
 }
