@@ -21,7 +21,7 @@ EXAMPLES = {path.stem: path for path in sorted(Path("examples").glob("*.yaml"))}
 #: Example -> what its plan says, whatever else changes.
 SAYS = {
     "parallelcluster-p5": (
-        "Slurm on AWS ParallelCluster (stack research-parallelcluster)",
+        "Slurm on AWS ParallelCluster (stack foundation-parallelcluster)",
         "gpu-clusters export --to pcluster, then pcluster create-cluster, after the stacks of the file",
         "head node 1 x m7i.xlarge; sessions of Systems Manager",
         "trainers-st-trainers-1 and so on; CAPACITY_BLOCK",

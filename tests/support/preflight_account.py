@@ -236,6 +236,18 @@ training:
       mounts: {{ /home: home }}
 """
 
+#: A cluster of AWS ParallelCluster.
+ON_PARALLELCLUSTER = """
+version: 1
+name: llama
+region: us-east-1
+orchestrator: parallelcluster
+network: { availability_zone: us-east-1a }
+training:
+  fleets:
+    trainers: { instance_type: p5.48xlarge, nodes: 2, capacity: spot }
+"""
+
 #: An existing Slurm cluster in an existing network.
 ON_EXISTING_PCS = f"""
 version: 1
@@ -380,7 +392,8 @@ def image(image_id: str, **changes: Any) -> dict[str, Any]:
 
 def images(**changes: Any) -> Any:
     """Every image, changed in the same way."""
-    return lambda parameters: {"Images": [image(one, **changes) for one in parameters["ImageIds"]]}
+    # By their ids, or one by its name.
+    return lambda parameters: {"Images": [image(one, **changes) for one in parameters.get("ImageIds", [SLURM_IMAGE])]}
 
 
 def described(name: str, **changes: Any) -> dict[str, Any]:

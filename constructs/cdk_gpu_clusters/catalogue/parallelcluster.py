@@ -51,6 +51,17 @@ def system_names() -> Mapping[str, str]:
 
 
 @cache
+def image_names() -> Mapping[str, str]:
+    """Operating systems of this library -> part of the names of ParallelCluster's images.
+
+    Example:
+        >>> image_names()["al2023"]
+        'amzn2023-hvm'
+    """
+    return MappingProxyType(read_json(_FILE)["systems"]["images"])
+
+
+@cache
 def reserved_folders() -> frozenset[str]:
     """Directories at which ParallelCluster mounts no shared storage.
 

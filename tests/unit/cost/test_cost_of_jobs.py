@@ -115,6 +115,18 @@ def test_nodes_of_pcs_are_known_by_the_name_of_their_group() -> None:
     assert {fleet.name: [job.name for job in fleet.jobs] for fleet in bill.fleets} == {"trainers": ["7"], "slices": []}
 
 
+@pytest.mark.parametrize("node", ["trainers-st-trainers-3", "trainers-dy-trainers-1", "trainers-st-trainers-2-1"])
+def test_nodes_of_parallelcluster_are_known_by_their_queue(node: str) -> None:
+    head = "version: 1\nname: lab\nregion: us-east-1\norchestrator: parallelcluster\n"
+    fleets = (
+        "{ trainers: { instance_type: p5.48xlarge, nodes: 4 }, trainers-st: { instance_type: p5.48xlarge, nodes: 1 } }"
+    )
+    text = f"{head}network: {{ availability_zone: us-east-1a }}\ntraining:\n  fleets: {fleets}\n"
+    row = f"7|ana|nlp|COMPLETED|2026-11-02T00:00:00|3600|gres/gpu=8,node=1|{node}"
+    bill = month(f"{HEADING}\n{row}", of(nodes={}), cluster(text))
+    assert [fleet.name for fleet in bill.fleets if fleet.jobs] == ["trainers"]
+
+
 def test_of_a_block_the_hours_in_the_period_are_paid() -> None:
     block = BLOCK.format(start="2026-11-25T11:30Z", end="2026-12-09T11:30Z")
     bill = month(HEADING, spec=cluster(CLUSTER.replace(RESERVED, block)))

@@ -23,6 +23,7 @@ print(json.dumps({
     "version": version("aws-parallelcluster"),
     "denied": {level: sorted(set().union(*names.values())) for level, names in denied.items()},
     "systems": constants.SUPPORTED_OSES,
+    "images": constants.OS_TO_IMAGE_NAME_PART_MAP,
     "name": [validators.NAME_REGEX, validators.NAME_MAX_LENGTH],
     "cluster_name": [constants.PCLUSTER_NAME_MAX_LENGTH, constants.PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING],
     "storage_name": validators.SHARED_STORAGE_NAME_MAX_LENGTH,
@@ -52,6 +53,8 @@ def test_refused_settings_are_those_that_the_package_refuses(package: dict[str, 
 
 def test_operating_systems_are_supported_ones(package: dict[str, Any]) -> None:
     assert set(facts.system_names().values()) <= set(package["systems"])
+    names = facts.system_names()
+    assert facts.image_names() == {system: package["images"][name] for system, name in names.items()}
 
 
 def test_limits_are_those_of_the_package(package: dict[str, Any]) -> None:

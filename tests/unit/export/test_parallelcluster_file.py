@@ -396,11 +396,11 @@ def test_a_mount_point_is_one_that_all_nodes_can_have() -> None:
 # A cluster file with the orchestrator: what its stacks make has its place in the configuration.
 
 _OUTPUTS = {
-    "research-network": {"FleetSubnetId": "subnet-0123456789abcdef0"},
-    "research-data-home": {"FileSystemId": "fs-0123456789abcdef0", "VolumeId": _VOLUME},
-    "research-data-corpus": {"FileSystemId": "fs-0fedcba9876543210"},
-    "research-data-checkpoints": {"BucketName": "checkpoints-bucket"},
-    "research-parallelcluster": {
+    "foundation-network": {"FleetSubnetId": "subnet-0123456789abcdef0"},
+    "foundation-data-home": {"FileSystemId": "fs-0123456789abcdef0", "VolumeId": _VOLUME},
+    "foundation-data-corpus": {"FileSystemId": "fs-0fedcba9876543210"},
+    "foundation-data-checkpoints": {"BucketName": "checkpoints-bucket"},
+    "foundation-parallelcluster": {
         "ClientSecurityGroupId": "sg-0123456789abcdef0",
         "HeadNodeScriptUrl": "s3://assets/head.sh",
         "NodeScriptTrainersUrl": "s3://assets/nodes.sh",

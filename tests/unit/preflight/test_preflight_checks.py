@@ -16,6 +16,7 @@ from preflight_account import (
     ON_EKS,
     ON_EXISTING_EKS,
     ON_EXISTING_PCS,
+    ON_PARALLELCLUSTER,
     ON_PCS,
     healthy,
     spec_of,
@@ -40,7 +41,7 @@ def well(text: str) -> Preflight:
 def test_a_healthy_account_passes(check_id: str) -> None:
     outcomes = {
         result.outcome.value
-        for text in (EXISTING, NEW, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS)
+        for text in (EXISTING, NEW, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS, ON_PARALLELCLUSTER)
         for result in well(text).results
         if result.id == check_id
     }
@@ -77,6 +78,6 @@ def test_there_are_at_least_30_checks_with_ids_in_order() -> None:
 
 
 def test_where_a_check_is_not_applicable_it_says_why() -> None:
-    for text in (EXISTING, NEW, CLOSED, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS):
+    for text in (EXISTING, NEW, CLOSED, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS, ON_PARALLELCLUSTER):
         for result in well(text).results:
             assert bool(result.reason) == (result.outcome.value == "not applicable") == (not result.verdicts)

@@ -1,10 +1,12 @@
-"""Whether AWS PCS takes the Slurm cluster, or an existing one matches the file."""
+"""Whether AWS PCS takes the Slurm cluster, or an existing one matches the file; what AWS ParallelCluster needs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue.parallelcluster import image_names
 from cdk_gpu_clusters.rules.pcs import ClusterSize
 from cdk_gpu_clusters_stacks.plan.model import SlurmPlan
 from cdk_gpu_clusters_stacks.spec.pcs import ExistingPcsSpec
@@ -102,6 +104,36 @@ def _cluster_as_said(existing: ExistingPcsSpec, inquiry: Inquiry) -> Iterator[Ve
             f"{existing.cluster_id} is {size.value}, for {size.nodes} nodes, and the fleets have up to {nodes}",
             fix="name a larger cluster, or smaller fleets: AWS PCS changes no size",
         )
+
+
+def _images_by_name(cluster: Cluster) -> Mapping[str, str]:
+    """The name of the image of the head node of AWS ParallelCluster, at the key of the orchestrator."""
+    plan = cluster.plan.parallelcluster
+    if plan is None:
+        return {}
+    fleets = cluster.fleets.values()
+    system = next((one.spec.image.os for one in fleets if one.spec.image is not None), "al2023")
+    architecture = instance_type(plan.head_node.instance_type).architecture
+    return {"orchestrator": f"aws-parallelcluster-{plan.version}-{image_names()[system]}-{architecture.value}*"}
+
+
+@define_check(
+    "GPU-PRE-185",
+    "AWS ParallelCluster has an image in the Region",
+    source="aws-parallelcluster 3.16.1 on PyPI, aws/ec2.py: get_official_images",
+    calls=(IMAGES,),
+    subjects=_images_by_name,
+    unless="no cluster of AWS ParallelCluster is described",
+)
+def _has_official_image(name: str, inquiry: Inquiry) -> Verdict:
+    wanted = [{"Name": "name", "Values": [name]}]
+    found = inquiry.ask(IMAGES, Owners=["amazon"], Filters=wanted, IncludeDeprecated=True)["Images"]
+    if found:
+        return passed(f"{len(found)} images have the name {name}")
+    return failed(
+        f"Amazon has no image {name} in {inquiry.cluster.region}: pcluster makes no cluster there",
+        fix="choose another Region, or give the configuration an image of pcluster build-image: Image.CustomAmi",
+    )
 
 
 _SAMPLE = re.compile(r"aws-pcs-sample_ami-.+-slurm-(\d\d\.\d\d)")
