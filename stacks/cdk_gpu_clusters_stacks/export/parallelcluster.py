@@ -237,7 +237,8 @@ class _Writer:
             reads = self._scripts.rights([url])
             actions = {"CustomActions": {"OnNodeConfigured": {"Script": url}}}
         own = section.head_node if isinstance(section, ParallelClusterSpec) else None
-        key_name = options.key_name or (own.ssh_key_name if own else section.login.ssh_key_name if section else None)
+        login = section.login if isinstance(section, PcsSpec) else None
+        key_name = options.key_name or (own.ssh_key_name if own else login.ssh_key_name if login else None)
         kind = options.head_node_type or (own.instance_type if own else None)
         return {
             "InstanceType": kind or HEAD_TYPES[self._fleets[0].plan.instance_type.architecture],

@@ -82,8 +82,8 @@ def ids() -> Iterator[dict[str, str]]:
 
 
 def client(service: str, ids: dict[str, str]) -> Any:
-    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-    return boto3.client(service, endpoint_url=ids["url"], region_name="us-east-1", **keys)
+    session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    return session.client(service, endpoint_url=ids["url"])
 
 
 def exported(text: str, options: ExportOptions, ids: dict[str, str], folder: Path) -> Path:
