@@ -18,7 +18,7 @@ from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.data import MOUNTED, LinkStack, data_stacks
-from cdk_gpu_clusters_stacks.fleets import FleetStack, NodesStack, Site
+from cdk_gpu_clusters_stacks.fleets import FleetStack, MonitoredFleet, NodesStack, Site
 from cdk_gpu_clusters_stacks.network import FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -61,8 +61,12 @@ def build_cluster(app: cdk.App, spec: ClusterSpec, *, on_built: Callable[[], obj
         _join_eks(site, on_built)
     elif profile.joins_slurm:
         _join_slurm(site, on_built)
+    elif profile.joins_batch:
+        _make_fleets(site, partial(_on_batch, site), on_built)
     elif profile.joins_parallelcluster:
         _prepare_parallelcluster(site, on_built)
+    elif profile.joins_hyperpod:
+        _join_hyperpod(site, on_built)
     else:
         _make_fleets(site, partial(_on_ec2, site), on_built)
 
@@ -141,6 +145,21 @@ def _prepare_parallelcluster(site: Site, on_built: Callable[[], object]) -> None
     _monitor(site, [], on_built)
 
 
+def _join_hyperpod(site: Site, on_built: Callable[[], object]) -> None:
+    """The cluster of SageMaker HyperPod, whose instance groups are the fleets."""
+    from cdk_gpu_clusters_stacks.hyperpod import HyperPodStack  # takes long to load
+
+    kubernetes = None
+    if ORCHESTRATORS[site.spec.orchestrator].uses_eks:
+        from cdk_gpu_clusters_stacks.eks import eks_cluster  # takes long to load
+
+        kubernetes = eks_cluster(site.app, site.spec, site.place, site.env)
+        on_built()
+    made = HyperPodStack(site, planned_fleets(site.spec), kubernetes=kubernetes)
+    on_built()
+    _monitor(site, made.fleets, on_built)
+
+
 class MakeFleet(Protocol):
     """Makes the stack of a fleet."""
 
@@ -173,18 +192,18 @@ def _make_fleets(
 
 def _monitor(
     site: Site,
-    stacks: Sequence[NodesStack],
+    fleets: Sequence[MonitoredFleet],
     on_built: Callable[[], object],
     *,
     slurm: SlurmStack | ExistingSlurm | None = None,
     kubernetes: EksStack | ExistingEks | None = None,
 ) -> cdk.Stack | None:
-    """What monitors the fleets of a cluster, if its file asks for it."""
+    """Make what monitors the fleets, if the file asks for it."""
     if not site.spec.monitoring.has_stack:
         return None
     from cdk_gpu_clusters_stacks.monitoring import MonitoringStack  # takes long to load
 
-    monitoring = MonitoringStack(site, stacks, slurm=slurm, kubernetes=kubernetes)
+    monitoring = MonitoringStack(site, fleets, slurm=slurm, kubernetes=kubernetes)
     on_built()
     return monitoring
 
@@ -198,6 +217,16 @@ def _on_ec2(
     from cdk_gpu_clusters_stacks.inference import InferenceStack  # takes long to load
 
     return InferenceStack(site, fleet, fleet.spec, capacity=capacity)
+
+
+def _on_batch(
+    site: Site, fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None
+) -> NodesStack:
+    """The stack of a compute environment of AWS Batch, with its queue and job."""
+    from cdk_gpu_clusters_stacks.batch import BatchFleetStack  # takes long to load
+
+    assert isinstance(fleet.spec, FleetSpec)  # noqa: S101 - the check refuses others
+    return BatchFleetStack(site, fleet, fleet.spec, fabric=fabric, capacity=capacity)
 
 
 def _capacity(site: Site, fleet: PlannedFleet) -> CapacityStack | None:

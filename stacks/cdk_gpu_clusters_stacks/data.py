@@ -346,14 +346,19 @@ class ReachedCheckpoints:
     def _names(self) -> list[str]:
         return [self.bucket_name, *([] if self.express_bucket_name is None else [self.express_bucket_name])]
 
-    def grant(self, reader: cdk.Stack, role: iam.IRole) -> None:
+    def grant(self, reader: cdk.Stack, role: iam.IRole, *, scope: Construct | None = None) -> None:
         """Let a role read checkpoints below the prefix, and write them if it may; the permissions are with the role.
 
         The policies of existing buckets cannot be changed from here: what they need is in an output.
+
+        Args:
+            reader: Stack of the role.
+            role: The role.
+            scope: Where the buckets are imported, if the stack has several such roles; the stack by default.
         """
-        grants = self._grants(reader, reader, role)
+        grants = self._grants(reader, scope or reader, role)
         if not self.made_here:
-            _print_policies(reader, role, grants)
+            _print_policies(reader, role, grants, scope=scope or reader)
 
     def allow(self, policy: iam.ManagedPolicy) -> None:
         """Let whoever gets a policy do the same. What policies of existing buckets need is not printed."""
@@ -434,19 +439,19 @@ class CheckpointStack(DataStack):
         )
 
 
-def _print_policies(reader: cdk.Stack, role: iam.IRole, grants: dict[str, iam.Grant]) -> None:
+def _print_policies(reader: cdk.Stack, role: iam.IRole, grants: dict[str, iam.Grant], *, scope: Construct) -> None:
     """Print what the policies of existing buckets and keys must allow: the same as the role's own."""
     statements = {
         name: [statement.to_statement_json() for statement in _for_owner(grant, role)] for name, grant in grants.items()
     }
     publish(
-        reader,
+        scope,
         "CheckpointPolicies",
         reader.to_json_string(statements),
         description="Statements for the policies of the existing buckets and of their key, where they are needed",
     )
     report(
-        reader,
+        scope,
         [
             POLICY_BY_HAND.finding(
                 cause="the buckets for checkpoints are not made here, so their policies cannot be changed here",

@@ -68,6 +68,19 @@ class Nodes(Protocol):
     def fleet_path(self) -> str: ...
 
 
+class MonitoredFleet(Protocol):
+    """A fleet as the dashboard of a cluster knows it: a `NodesStack`, or a part of another stack."""
+
+    @property
+    def planned(self) -> PlannedFleet: ...
+
+    @property
+    def capacity(self) -> CapacityStack | None: ...
+
+    @property
+    def nodes(self) -> Nodes: ...
+
+
 class NodeOptions(TypedDict):
     """What every kind of fleet takes from the cluster file in the same way."""
 
@@ -213,6 +226,7 @@ class NodesStack(cdk.Stack):
         started_by: Callable[[], Construct],
         *,
         group: ec2.ISecurityGroup,
+        reads_checkpoints: iam.IRole | None = None,
     ) -> None:
         """Open the stores to a fleet, send its alarms to the recipients of the file, and add its tags.
 
@@ -221,14 +235,16 @@ class NodesStack(cdk.Stack):
             nodes: What the fleet has; some of it is made at its first use.
             started_by: What starts its nodes.
             group: Security group of the nodes that stores admit.
+            reads_checkpoints: Role with which jobs reach checkpoints; that of the nodes if left out.
         """
         self.nodes = nodes
         if self._fabric is None:  # what a fabric shares is opened in a stack of its own
             for index, store in enumerate(self._file_systems.values()):
                 started_by().node.add_dependency(store.allow_from(self, f"Data{index or ''}", group))
         if self._buckets is not None:
-            self._buckets.grant(self, nodes.role)
-            grant_before(nodes.role, started_by())
+            role = reads_checkpoints or nodes.role
+            self._buckets.grant(self, role)
+            grant_before(role, started_by())
         spec = self.planned.spec
         if spec.alarms.mute is not None and nodes.alarms is not None:
             _mute(nodes.alarms, spec.alarms.mute)

@@ -23,7 +23,7 @@ from cdk_gpu_clusters.observability.scraper import MetricsScraper, ScrapedFleet,
 from cdk_gpu_clusters.observability.workspace import MetricsWorkspace
 from cdk_gpu_clusters.rules.scrape import MOST_SUBNETS, ZONE_SUFFIX
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack
-from cdk_gpu_clusters_stacks.fleets import Nodes, NodesStack, Site
+from cdk_gpu_clusters_stacks.fleets import MonitoredFleet, Nodes, NodesStack, Site
 from cdk_gpu_clusters_stacks.plan._dashboard import (
     dashboard_fleet,
     scraped_pods,
@@ -54,7 +54,7 @@ class MonitoringStack(cdk.Stack):
     def __init__(
         self,
         site: Site,
-        fleets: Sequence[NodesStack],
+        fleets: Sequence[MonitoredFleet],
         *,
         slurm: SlurmStack | ExistingSlurm | None = None,
         kubernetes: EksStack | ExistingEks | None = None,
@@ -63,7 +63,7 @@ class MonitoringStack(cdk.Stack):
 
         Args:
             site: What the stacks of the cluster have in common.
-            fleets: Stacks of all fleets.
+            fleets: All fleets.
             slurm: Cluster of AWS PCS that the fleets are in; None if they are in none.
             kubernetes: Cluster of Amazon EKS that the fleets are in; None if they are in none.
         """
@@ -86,11 +86,11 @@ class MonitoringStack(cdk.Stack):
         if spec.budget is not None:
             made = self._budget(site.spec.name, spec.budget)
             if spec.brake is not None:
-                by_name = {one.planned.name: one for one in fleets}
+                by_name = {one.planned.name: one for one in fleets if isinstance(one, NodesStack)}
                 self._brake(made, spec.brake, [by_name[name] for name in spec.brake.fleets])
         workspace = None
         if spec.metrics is not None:
-            serving = [fleet for fleet in fleets if fleet.planned.serves_metrics]
+            serving = [one for one in fleets if isinstance(one, NodesStack) and one.planned.serves_metrics]
             workspace = self._workspace(site.spec.name, spec.metrics)
             if kubernetes is not None:
                 self._scrape_pods(site, serving, kubernetes, workspace)
@@ -103,14 +103,15 @@ class MonitoringStack(cdk.Stack):
             shown = GrafanaWorkspace(self, "Grafana", authentication=ways, metrics=metrics, name=site.spec.name)
             publish(self, "GrafanaEndpoint", shown.endpoint, description="Host name of the workspace of Grafana")
 
-    def _fleet(self, site: Site, fleet: NodesStack) -> DashboardFleet:
+    def _fleet(self, site: Site, fleet: MonitoredFleet) -> DashboardFleet:
         """A fleet with the names that its stacks have."""
         planned = dashboard_fleet(fleet.planned, site.spec)
+        has_group = planned.group_name is not None
         made = () if fleet.capacity is None else (read(self, fleet.capacity, "ReservationId"),)
         return replace(
             planned,
             path=fleet.nodes.fleet_path,
-            group_name=read(self, fleet, "FleetName") if planned.group_name is not None else None,
+            group_name=read(self, fleet, "FleetName") if has_group and isinstance(fleet, NodesStack) else None,
             reservation_ids=(*planned.reservation_ids, *made),
         )
 

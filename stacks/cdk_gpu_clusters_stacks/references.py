@@ -9,11 +9,12 @@ from __future__ import annotations
 from weakref import WeakSet
 
 import aws_cdk as cdk
+from constructs import Construct
 
 from cdk_gpu_clusters._cdk import cached_per_construct
 
 
-def publish(stack: cdk.Stack, name: str, value: str, *, description: str) -> None:
+def publish(stack: Construct, name: str, value: str, *, description: str) -> None:
     """Publish a value as an output of a stack under a fixed name, which is the id of the construct directly in it."""
     cdk.CfnOutput(stack, name, value=value, description=description)
 

@@ -65,6 +65,11 @@ def slurm_stack(cluster: str) -> str:
     return f"{cluster}-slurm"
 
 
+def hyperpod_stack(cluster: str) -> str:
+    """Name of the stack with the cluster of SageMaker HyperPod and all its fleets."""
+    return f"{cluster}-hyperpod"
+
+
 def login_stack(cluster: str) -> str:
     """Name of the stack with the login nodes."""
     return f"{cluster}-login"
@@ -126,5 +131,6 @@ def is_stack_of(cluster: str, name: str) -> bool:
 
 
 _NAME = re.compile(
-    "network|eks|karpenter|slurm|parallelcluster|login|serving|software|monitoring|(data|fabric|link|capacity|fleet|inference|queue)-.+"
+    "network|eks|hyperpod|karpenter|slurm|parallelcluster|login|serving|software|monitoring|"
+    "(data|fabric|link|capacity|fleet|inference|queue)-.+"
 )

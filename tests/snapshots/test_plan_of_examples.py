@@ -29,6 +29,18 @@ SAYS = {
         "the nodes are launched when it runs, and drain 40 minutes before the end",
         "head-node 1 (the head node)",
     ),
+    "hyperpod-eks-p5": (
+        "Kubernetes on Amazon EKS (stack llama-pods-eks)",
+        "HyperPod's Helm chart, for you to install",
+        "label gpu-cluster/fleet=trainers",
+        "33 interfaces, 50 IP addresses",
+    ),
+    "hyperpod-slurm-p5": (
+        "SageMaker HyperPod (stack llama-hyperpod-hyperpod)",
+        "training plan research",
+        "group trainers of ml.p5.48xlarge; partition trainers; efa-only interfaces",
+        "the catalogue has no prices of SageMaker HyperPod",
+    ),
     "pcs-g6-dev": (
         "Slurm on AWS PCS (stack slurm-dev-slurm)",
         "queue        dev: dev",
@@ -38,6 +50,13 @@ SAYS = {
     "pcs-p4d-mig": (
         "gres.conf",
         "gpu:1g.5gb:56",
+    ),
+    "batch-p5-capacity-block": (
+        "0 until the block is delivered and jobs wait",
+        "0 to 3,072 vCPUs, BEST_FIT",
+        "a job waits for capacity without end",
+        "8 GPUs, 32 EFA devices, 1,048,576 MiB of memory",
+        "replaces the environment, and ends running",
     ),
     "pcs-p5-capacity-block": (
         "small: 32 nodes, 256 jobs at most",

@@ -1,6 +1,6 @@
 """One word of an example, `orchestrator`, is another one: valid templates, or an error at its place that says why not.
 
-Every example is changed into both other orchestrators. What comes out is held against the rules over templates, and
+Every example is changed into all other orchestrators. What comes out is held against the rules over templates, and
 against cfn-lint, whose schemas are those of the CloudFormation registry.
 """
 
@@ -32,6 +32,9 @@ GROUPS = {
     "ec2": "AWS::AutoScaling::AutoScalingGroup",
     "eks": "AWS::EKS::Nodegroup",
     "pcs": "AWS::PCS::ComputeNodeGroup",
+    # One for all fleets.
+    "hyperpod-slurm": "AWS::SageMaker::Cluster",
+    "hyperpod-eks": "AWS::SageMaker::Cluster",
 }
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 #: Objects of Karpenter, in the place of a group and its launch template.
@@ -62,6 +65,138 @@ REFUSED = {
     ("p6e-gb200-ultraserver", "eks"): ["training.fleets.rack.capacity GPU-EKS-040"],  # the block without its id
     ("trn1-training", "pcs"): ["training.fleets.trainers.instance_type GPU-AMI-001"],  # no image with Neuron drivers
 }
+#: The same of HyperPod, which buys nodes in its own way, and of examples of it.
+REFUSED |= {
+    ("eks-g5-dev", "hyperpod-slurm"): ["training.fleets.dev.max_nodes GPU-HYP-011"],
+    ("eks-g5-dev", "hyperpod-eks"): ["training.fleets.dev.max_nodes GPU-HYP-011"],
+    ("eks-g6e-canary", "hyperpod-slurm"): ["monitoring.metrics GPU-SCR-002", "inference.fleets.chat GPU-SPEC-089"],
+    ("eks-g6e-canary", "hyperpod-eks"): [
+        "monitoring.metrics GPU-SCR-002",
+        "eks.gateway GPU-SPEC-091",
+        "inference.fleets.chat GPU-SPEC-089",
+    ],
+    ("eks-g6e-teams", "hyperpod-eks"): ["eks.teams GPU-SPEC-091"],
+    ("eks-g6e-vllm", "hyperpod-slurm"): ["inference.fleets.llama GPU-SPEC-089"],
+    ("eks-g6e-vllm", "hyperpod-eks"): ["inference.fleets.llama GPU-SPEC-089"],
+    ("eks-karpenter", "hyperpod-slurm"): [
+        "training.fleets.jobs.max_nodes GPU-HYP-011",
+        "training.fleets.notebooks.max_nodes GPU-HYP-011",
+    ],
+    ("eks-karpenter", "hyperpod-eks"): [
+        "training.fleets.jobs.max_nodes GPU-HYP-011",
+        "training.fleets.notebooks.max_nodes GPU-HYP-011",
+    ],
+    ("eks-p4d-mig", "hyperpod-slurm"): ["inference.fleets.slices GPU-SPEC-089"],
+    ("eks-p4d-mig", "hyperpod-eks"): ["inference.fleets.slices GPU-SPEC-089"],
+    ("eks-p5-capacity-block", "hyperpod-slurm"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("eks-p5-capacity-block", "hyperpod-eks"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("eks-p5-slurm", "hyperpod-slurm"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("eks-p5-slurm", "hyperpod-eks"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("g5-single-gpu", "hyperpod-slurm"): ["inference.fleets.bert GPU-SPEC-089"],
+    ("g5-single-gpu", "hyperpod-eks"): ["inference.fleets.bert GPU-SPEC-089"],
+    ("g6e-tensor-parallel", "hyperpod-slurm"): ["inference.fleets.llama GPU-SPEC-089"],
+    ("g6e-tensor-parallel", "hyperpod-eks"): ["inference.fleets.llama GPU-SPEC-089"],
+    ("hyperpod-eks-p5", "ec2"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-eks-p5", "eks"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-eks-p5", "pcs"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-slurm-p5", "ec2"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-slurm-p5", "eks"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-slurm-p5", "pcs"): ["training.fleets.trainers.capacity GPU-HYP-025"],
+    ("hyperpod-slurm-p5", "hyperpod-eks"): ["hyperpod.groups.trainers.partition GPU-HYP-014"],
+    ("inf2-neuron", "hyperpod-slurm"): ["inference.fleets.neuron GPU-SPEC-089"],
+    ("inf2-neuron", "hyperpod-eks"): ["inference.fleets.neuron GPU-SPEC-089"],
+    ("p4d-mig-56-slices", "hyperpod-slurm"): ["inference.fleets.slices GPU-SPEC-089"],
+    ("p4d-mig-56-slices", "hyperpod-eks"): ["inference.fleets.slices GPU-SPEC-089"],
+    ("p4d-new-reservation", "hyperpod-slurm"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("p4d-new-reservation", "hyperpod-eks"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("p4de-base-pod", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("p4de-base-pod", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("p5-capacity-block", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.root_volume GPU-HYP-011",
+    ],
+    ("p5-capacity-block", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.root_volume GPU-HYP-011",
+    ],
+    ("p5-lustre", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("p5-lustre", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("p5-mixed-mig", "hyperpod-slurm"): ["inference.fleets.mixed GPU-SPEC-089"],
+    ("p5-mixed-mig", "hyperpod-eks"): ["inference.fleets.mixed GPU-SPEC-089"],
+    ("p5en-express-preprocessing", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+        "training.fleets.preprocessing.max_nodes GPU-HYP-011",
+    ],
+    ("p5en-express-preprocessing", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+        "training.fleets.preprocessing.max_nodes GPU-HYP-011",
+    ],
+    ("p5en-spot", "hyperpod-slurm"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("p5en-spot", "hyperpod-eks"): ["training.fleets.trainers.capacity GPU-HYP-010"],
+    ("p6-b300-existing-reservation", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.image GPU-HYP-011",
+    ],
+    ("p6-b300-existing-reservation", "hyperpod-eks"): [
+        "network GPU-SPEC-035",
+        "network.cidr GPU-IP-003",
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.image GPU-HYP-011",
+    ],
+    ("p6e-gb200-ultraserver", "hyperpod-slurm"): ["training.fleets.rack.capacity GPU-HYP-010"],
+    ("p6e-gb200-ultraserver", "hyperpod-eks"): ["training.fleets.rack.capacity GPU-HYP-010"],
+    ("pcs-p4d-mig", "hyperpod-slurm"): ["training.fleets.slices.mig GPU-HYP-016"],
+    ("pcs-p5-capacity-block", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("pcs-p5-capacity-block", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("pcs-spot-queue", "hyperpod-slurm"): [
+        "training.fleets.spot.max_nodes GPU-HYP-011",
+        "training.fleets.spot.mounts./home GPU-HYP-015",
+        "training.fleets.steady.max_nodes GPU-HYP-011",
+        "training.fleets.steady.mounts./home GPU-HYP-015",
+    ],
+    ("pcs-spot-queue", "hyperpod-eks"): [
+        "training.fleets.spot.max_nodes GPU-HYP-011",
+        "training.fleets.spot.mounts./home GPU-HYP-015",
+        "training.fleets.steady.max_nodes GPU-HYP-011",
+        "training.fleets.steady.mounts./home GPU-HYP-015",
+    ],
+    ("train-and-serve", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "inference.fleets.servers GPU-SPEC-089",
+    ],
+    ("train-and-serve", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "inference.fleets.servers GPU-SPEC-089",
+    ],
+    ("two-fleets", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.preprocessing.max_nodes GPU-HYP-011",
+    ],
+    ("two-fleets", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.preprocessing.max_nodes GPU-HYP-011",
+    ],
+}
 #: What constructs say themselves about such a cluster, as a warning.
 TOLD = {
     ("train-and-serve", "eks"): {"GPU-LUS-021"},
@@ -71,14 +206,14 @@ TOLD = {
 
 def own(text: str) -> str:
     """The orchestrator of an example."""
-    found = re.search(r"(?m)^orchestrator: (\w+)", text)
+    found = re.search(r"(?m)^orchestrator: ([\w-]+)", text)
     return found[1] if found else "ec2"
 
 
 def on(orchestrator: str, text: str) -> str:
     """The example with one word changed."""
     if "\norchestrator:" in text:
-        return re.sub(r"(?m)^orchestrator: \w+", f"orchestrator: {orchestrator}", text)
+        return re.sub(r"(?m)^orchestrator: [\w-]+", f"orchestrator: {orchestrator}", text)
     return text.replace("\nregion:", f"\norchestrator: {orchestrator}\nregion:", 1)
 
 
@@ -144,7 +279,8 @@ def test_another_orchestrator_gives_valid_templates(
 ) -> None:
     templates, region = synthesize(name, orchestrator)
     groups = Counter(one["Type"] for stack in templates.values() for one in stack["Resources"].values())
-    assert groups[GROUPS[orchestrator]] >= len(re.findall(r"(?m)^ +instance_type:|\{ instance_type:", TEXTS[name])) > 0
+    fleets = len(re.findall(r"(?m)^ +instance_type:|\{ instance_type:", TEXTS[name]))
+    assert groups[GROUPS[orchestrator]] >= (1 if orchestrator.startswith("hyperpod") else fleets) > 0
     assert not [other for word, other in GROUPS.items() if word != orchestrator and groups[other]]
 
     verdicts = [one for said in ask_rules(templates, region).values() for one in said]
@@ -200,6 +336,8 @@ def test_most_examples_take_every_orchestrator() -> None:
     assert set(REFUSED) <= set(CHANGES)
     assert {name for name, _ in CHANGES} == set(TEXTS)
     training = [name for name, text in TEXTS.items() if not re.search(r"(?m)^inference:", text)]
-    refused = {name for name, _ in REFUSED if name in training}
+    refused = {name for name, word in REFUSED if name in training and "hyperpod" not in name + word}
     assert refused == {"p5en-spot", "p6-b300-existing-reservation", "p6e-gb200-ultraserver", "trn1-training"}
     assert len(training) >= 16
+    assert len([name for name in training if (name, "hyperpod-slurm") not in REFUSED]) >= 5
+    assert len([name for name in training if (name, "hyperpod-eks") not in REFUSED]) >= 5

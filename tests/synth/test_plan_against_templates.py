@@ -22,6 +22,9 @@ TOLD = {
     "AWS::APS::Workspace",
     "AWS::AutoScaling::AutoScalingGroup",
     "AWS::AutoScaling::ScalingPolicy",
+    "AWS::Batch::ComputeEnvironment",
+    "AWS::Batch::JobDefinition",
+    "AWS::Batch::JobQueue",
     "AWS::Budgets::Budget",
     "AWS::CloudWatch::AlarmMuteRule",
     "AWS::CloudWatch::Dashboard",
@@ -47,6 +50,7 @@ TOLD = {
     "AWS::ResourceGroups::Group",
     "AWS::S3::Bucket",
     "AWS::S3Express::DirectoryBucket",
+    "AWS::SageMaker::Cluster",
     "AWS::SNS::Topic",
     "AWS::StepFunctions::StateMachine",
 }
@@ -57,6 +61,7 @@ SAID_AS = {"Custom::EC2CapacityReservation": "AWS::EC2::CapacityReservation"}
 #: Those of which tags are told, too: what nodes are launched from.
 OF_NODES = {
     "AWS::AutoScaling::AutoScalingGroup",
+    "AWS::Batch::ComputeEnvironment",
     "AWS::EC2::LaunchTemplate",
     "AWS::EKS::Nodegroup",
     "AWS::PCS::ComputeNodeGroup",
@@ -109,8 +114,19 @@ def seen(before: Templates, after: Templates) -> set[tuple[str, str, str]]:
 
 def named(template: dict[str, Any]) -> dict[str, Any]:
     """The resources by logical id; a reservation, of which a stack has one, by its kind."""
-    resources = template["Resources"].items()
+    resources = {name: _with_template(one, template) for name, one in template["Resources"].items()}.items()
     return {kind_of(one) if kind_of(one) in SAID_AS.values() else name: one for name, one in resources}
+
+
+def _with_template(resource: dict[str, Any], template: dict[str, Any]) -> dict[str, Any]:
+    """A compute environment of AWS Batch with the template itself in the place of its newest version."""
+    if resource["Type"] != "AWS::Batch::ComputeEnvironment":
+        return resource
+    properties = resource["Properties"]
+    named = properties["ComputeResources"]["LaunchTemplate"]
+    version = {**named, "Version": template["Resources"][named["LaunchTemplateId"]["Ref"]]}
+    resources = {**properties["ComputeResources"], "LaunchTemplate": version}
+    return {**resource, "Properties": {**properties, "ComputeResources": resources}}
 
 
 def kind_of(resource: dict[str, Any]) -> str:

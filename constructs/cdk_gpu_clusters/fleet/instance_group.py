@@ -92,7 +92,7 @@ def plan_instance_group(fleet: FleetPlan, request: InstanceGroupRequest) -> Inst
     """Decide what an instance group is made of.
 
     Args:
-        fleet: The plan of its fleet, with a known type and a layout of interfaces.
+        fleet: The plan of its fleet, with a known type.
         request: What is requested of it.
 
     Raises:
@@ -156,6 +156,7 @@ def instance_group_settings(fleet: FleetPlan, node: NodeRequest) -> NodeSettings
 
 
 def _interface_type(fleet: FleetPlan) -> str | None:
-    if not fleet.efa:
+    layout = fleet.interfaces_or_none
+    if layout is None or not fleet.efa:
         return None
-    return "efa" if fleet.interfaces.policy is InterfacePolicy.EFA_PER_CARD else "efa-only"
+    return "efa" if layout.policy is InterfacePolicy.EFA_PER_CARD else "efa-only"

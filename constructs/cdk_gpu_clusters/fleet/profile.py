@@ -151,6 +151,16 @@ class OrchestratorProfile:
         """Whether AWS ParallelCluster launches the nodes, by its own configuration and in stacks of its own."""
         return self.group is GroupKind.SLURM_QUEUE
 
+    @property
+    def is_hyperpod_slurm(self) -> bool:
+        """Whether SageMaker HyperPod makes a cluster of Slurm, with its controller and login nodes."""
+        return self.orchestrator is Orchestrator.HYPERPOD_SLURM
+
+    @property
+    def uses_eks(self) -> bool:
+        """Whether there is a cluster of Amazon EKS, which the nodes join by themselves or by SageMaker HyperPod."""
+        return self.joins_eks or self.orchestrator is Orchestrator.HYPERPOD_EKS
+
 
 EC2 = OrchestratorProfile(
     orchestrator=Orchestrator.EC2,

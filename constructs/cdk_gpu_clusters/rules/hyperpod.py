@@ -107,6 +107,11 @@ EKS_CLUSTER = define_rule(
     source=f'{_GUIDE}, "Getting started with Amazon EKS support in SageMaker HyperPod", edition of 2026: Kubernetes '
     "1.30 to 1.35, private subnets",
 )
+TRAINING_PLAN_USER = define_rule(
+    "GPU-HYP-025",
+    "nodes from a training plan of SageMaker are an instance group of HyperPod",
+    source=f"{_API}: CreateTrainingPlan, TargetResources (SageMakerResourceName)",
+)
 
 _KUBERNETES = ((1, 30), (1, 35))
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")

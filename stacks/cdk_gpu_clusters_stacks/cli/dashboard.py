@@ -34,6 +34,7 @@ def dashboard(
     """
     from cdk_gpu_clusters.observability.grafana_dashboard import grafana_dashboard
     from cdk_gpu_clusters_stacks.plan import scraped_rows
+    from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
 
     cluster = read(file)
     if page.exists() and file.exists() and page.samefile(file):
@@ -43,6 +44,8 @@ def dashboard(
             f"{file}: no collector reads nodes of AWS ParallelCluster, which shows them in a dashboard itself"
         )
     rows = scraped_rows(cluster)
+    if not rows and ORCHESTRATORS[cluster.orchestrator].joins_hyperpod:
+        output.refuse(f"{file}: no collector scrapes nodes of HyperPod; use the observability of SageMaker HyperPod")
     if not rows:
         output.refuse(f"{file}: nothing is scraped for Prometheus; add `monitoring: {{metrics: {{}}}}`")
     model = grafana_dashboard(rows, title=cluster.name, uid=cluster.name)

@@ -19,6 +19,9 @@ from cdk_gpu_clusters.rules.secrets import check_container_secrets
 from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.jobs.client import JobError, new_job_id
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
+from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
+from cdk_gpu_clusters_stacks.stack_names import training_stack
 
 from . import output
 from .account import Profile
@@ -116,6 +119,8 @@ def run(
     )
     _check(request, not_secret or [])
     cluster = None if cluster_file is None else output.read(cluster_file)
+    if cluster is not None and ORCHESTRATORS[cluster.orchestrator].joins_batch:
+        output.refuse(f"run: {_ON_BATCH.format(stack=training_stack(cluster.name, fleet))}")
     where = on or _orchestrator(cluster)
     if where is not Orchestrator.EC2:
         if files is not None:
@@ -149,14 +154,30 @@ def run(
     output.write(f"{request.job_id}\n")
 
 
+_ON_BATCH = (
+    "AWS Batch has the job of a fleet: submit it with the command that the output SubmitCommand of the stack {stack} "
+    "prints, and change its image and command in batch.jobs"
+)
+
+
 def _orchestrator(cluster: ClusterSpec | None) -> Orchestrator:
     if cluster is None:
         return Orchestrator.EC2
-    return Orchestrator.SLURM if cluster.slurm_section is not None else Orchestrator(cluster.orchestrator)
+    if cluster.slurm_section is not None or ORCHESTRATORS[cluster.orchestrator].is_hyperpod_slurm:
+        return Orchestrator.SLURM
+    if ORCHESTRATORS[cluster.orchestrator].joins_hyperpod:
+        output.refuse("run: start jobs of a HyperPod cluster on Amazon EKS with its own command: hyp create")
+    return Orchestrator(cluster.orchestrator)
 
 
 def _partition(fleet: str, cluster: ClusterSpec | None) -> str:
     """The partition of Slurm that runs the job: the queue of that name, or the first one that has the fleet."""
+    if cluster is not None and ORCHESTRATORS[cluster.orchestrator].is_hyperpod_slurm:
+        partitions_of = {one.name: str(one.partition) for one in planned_fleets(cluster)}
+        if fleet not in {**partitions_of, **dict.fromkeys(partitions_of.values())}:
+            known = ", ".join(dict.fromkeys(partitions_of.values()))
+            output.refuse(f"run: the cluster file has no fleet or partition {fleet}; partitions: {known}")
+        return partitions_of.get(fleet, fleet)
     section = None if cluster is None else cluster.slurm_section
     if cluster is None or section is None:
         return fleet

@@ -179,8 +179,10 @@ def parts_of(spec: ClusterSpec, plan: ClusterPlan, views: Sequence[PlannedFleet]
         yield _by_the_hour("control plane, in standard support", "Amazon EKS", control_plane_hour())
         nodes = plan.kubernetes.system_nodes.node_count
         yield _by_the_hour("system nodes", "on demand", system_node_hour(spec), Fraction(nodes))
-    for name, one in plan.machines.items():
-        yield _by_the_hour(name, "on demand", on_demand_hour(one.instance_type, spec.region), Fraction(one.node_count))
+    for name, machine in plan.machines.items():
+        yield _by_the_hour(
+            name, "on demand", on_demand_hour(machine.instance_type, spec.region), Fraction(machine.node_count)
+        )
 
 
 def _fleet(view: PlannedFleet, region: str) -> Part:

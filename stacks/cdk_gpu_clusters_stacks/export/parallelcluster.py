@@ -236,10 +236,10 @@ class _Writer:
             url = self._scripts.url(HEAD_NODE)
             reads = self._scripts.rights([url])
             actions = {"CustomActions": {"OnNodeConfigured": {"Script": url}}}
-        own = section.login if isinstance(section, PcsSpec) else None if section is None else section.head_node
-        key_name = options.key_name or (None if own is None else own.ssh_key_name)
-        named = section.head_node.instance_type if isinstance(section, ParallelClusterSpec) else None
-        kind = options.head_node_type or named
+        own = section.head_node if isinstance(section, ParallelClusterSpec) else None
+        login = section.login if isinstance(section, PcsSpec) else None
+        key_name = options.key_name or (own.ssh_key_name if own else login.ssh_key_name if login else None)
+        kind = options.head_node_type or (own.instance_type if own else None)
         return {
             "InstanceType": kind or HEAD_TYPES[self._fleets[0].plan.instance_type.architecture],
             "Networking": {"SubnetId": self._subnets()[0], **self._groups()},

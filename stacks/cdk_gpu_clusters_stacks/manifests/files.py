@@ -37,6 +37,7 @@ from cdk_gpu_clusters.kubernetes.volumes import shared_volume
 from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
 from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_THROUGHPUT_MIB_PER_S
 from cdk_gpu_clusters.rules.placement import GroupOrigin
+from cdk_gpu_clusters_stacks.jobs.all_reduce import ALL_REDUCE
 from cdk_gpu_clusters_stacks.manifests.cluster import (
     ServingNames,
     definitions,
@@ -269,12 +270,6 @@ def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest
 
 # Jobs and model servers of one fleet, as Kubernetes runs them.
 
-#: A whole training script: each process says which it is, and all add up their numbers over the fabric.
-_SCRIPT = (
-    "import os, torch, torch.distributed as dist; dist.init_process_group('nccl'); "
-    "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); one = torch.ones(1, device='cuda'); dist.all_reduce(one); "
-    "print(f'{int(one)} processes, this is {dist.get_rank()}'); dist.destroy_process_group()"
-)
 #: A whole program of Ray: a task on each GPU of the cluster.
 RAY_SCRIPT = (
     "import ray; ray.init(); gpus = int(ray.cluster_resources()['GPU']); "
@@ -369,7 +364,7 @@ def _torchrun(
         pool,
         node_count=_job_nodes(pool, domain=domain),
         image=image,
-        command=["--no-python", "python", "-c", _SCRIPT],
+        command=["--no-python", "python", "-c", ALL_REDUCE],
         environment=fleet.environment,
         compute_domain=domain,
         efa=efa,

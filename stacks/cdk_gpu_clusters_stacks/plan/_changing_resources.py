@@ -290,6 +290,17 @@ def _follow_slurm(before: Side, after: Side) -> str:
     return ""
 
 
+def _follow_instance_group(before: Side, after: Side) -> str:
+    if before.fleet is None or after.fleet is None:
+        return ""
+    old, new = before.fleet.plan, after.fleet.plan
+    if old.node.instance_type != new.node.instance_type:
+        return "SageMaker may refuse another type of a group that has nodes: rename the fleet for another group"
+    if old.maximum_nodes != new.maximum_nodes:
+        return f"{new.maximum_nodes:,} nodes in place of {old.maximum_nodes:,}; jobs on nodes that go fail"
+    return "running nodes keep their scripts until SageMaker replaces them"
+
+
 def _follow_compute_nodes(before: Side, after: Side) -> str:
     if before.fleet is None or after.fleet is None:
         return ""
@@ -300,6 +311,13 @@ def _follow_compute_nodes(before: Side, after: Side) -> str:
         return f"nodes above {new.maximum_nodes:,} end; their jobs fail, and return to their queues"
     more = new.minimum_nodes - old.minimum_nodes
     return f"{more} more nodes are launched" if more > 0 else ""
+
+
+def _follow_batch_template(before: Side, after: Side) -> str:
+    plan = None if after.fleet is None else after.fleet.plan.compute_environment
+    old = None if before.fleet is None else before.fleet.plan.compute_environment
+    # With another strategy it is another environment, whose rows say it.
+    return "" if plan is None or old is None or plan.strategy != old.strategy else plan.update
 
 
 _OLD_STORE_STAYS = "the old one would stay, with its data, and nothing would use it (UpdateReplacePolicy: Retain)"
@@ -830,6 +848,40 @@ _GRAFANA = Row(
     added="a workspace of Grafana is made; an administrator assigns people and adds data sources",
     removed="the workspace stays, with its dashboards; delete it by hand",
 )
+_NODE_ROLE = Row(
+    Resource.NODE_ROLE,
+    "AWS::IAM::Role",
+    stays=True,
+    updated="other policies on the role of the nodes, from now on",
+    source="IAM user guide, roles",
+)
+_HYPERPOD = (
+    _TAGS,
+    Row(
+        Resource.HYPERPOD_CLUSTER,
+        "AWS::SageMaker::Cluster",
+        updated="the cluster of HyperPod changes in place",
+        replaced="another cluster is made with all its nodes, and the old one goes with its jobs",
+        nodes="capacity must be there for both clusters at once; a training plan has room for one",
+        source=_SCHEMA.format("AWS::SageMaker::Cluster"),
+    ),
+    Row(
+        Resource.FLEET_SECURITY_GROUP,
+        "AWS::EC2::SecurityGroup",
+        replaced="another group is made in the other VPC",
+    ),
+    _NODE_ROLE,
+    # Each fleet is one, a part of the cluster's resource.
+    Row(
+        Resource.INSTANCE_GROUP,
+        "AWS::SageMaker::Cluster",
+        updated="the instance group {item} changes in place",
+        added="the instance group {item} is made with its nodes",
+        removed="the instance group {item} goes with its nodes",
+        nodes=_follow_instance_group,
+        source="botocore 1.44.5, sagemaker service model: UpdateCluster, InstanceGroups and InstanceGroupsToDelete",
+    ),
+)
 _CAPACITY = (
     _TAGS,
     Row(
@@ -899,6 +951,47 @@ _FLEET = (
         source="AWS PCS API, UpdateComputeNodeGroup; " + _SCHEMA.format("AWS::PCS::ComputeNodeGroup"),
     ),
     Row(
+        Resource.BATCH_TEMPLATE,
+        "AWS::EC2::LaunchTemplate",
+        exists=_fleet(lambda side: side.has_compute_environment),
+        updated="a new version of the template",
+        joins="a template for the new nodes",
+        leaves="the template of the old nodes",
+        nodes=_follow_batch_template,
+        source='EC2 API, CreateLaunchTemplateVersion; AWS Batch user guide, "Update a compute environment in AWS '
+        'Batch"; CloudFormation template reference, AWS::Batch::ComputeEnvironment, ReplaceComputeEnvironment',
+    ),
+    Row(
+        Resource.COMPUTE_ENVIRONMENT,
+        "AWS::Batch::ComputeEnvironment",
+        exists=_fleet(lambda side: side.has_compute_environment),
+        updated="the compute environment changes in place",
+        replaced="another environment is made, the queue moves to it, and the old one goes with its running jobs",
+        joins="nodes are a compute environment of AWS Batch; jobs come by its queue",
+        leaves="the compute environment goes with its nodes and running jobs",
+        nodes_leave=_NO_ROOM,
+        source="CloudFormation registry schema of AWS::Batch::ComputeEnvironment (2026-10-20), "
+        "conditionalCreateOnlyProperties",
+    ),
+    Row(
+        Resource.JOB_QUEUE,
+        "AWS::Batch::JobQueue",
+        exists=_fleet(lambda side: side.has_compute_environment),
+        updated="the job queue changes in place",
+        joins="jobs come by a job queue of AWS Batch (output JobQueueArn)",
+        leaves="the job queue goes, with the jobs that wait in it",
+        source="AWS Batch API, UpdateJobQueue",
+    ),
+    Row(
+        Resource.JOB_DEFINITION,
+        "AWS::Batch::JobDefinition",
+        exists=_fleet(lambda side: side.has_compute_environment),
+        updated="a new revision of the job (output JobDefinitionArn); jobs that were submitted keep the old one",
+        joins="a multi-node job on all nodes of the fleet",
+        leaves="the job definition goes",
+        source="AWS Batch API, RegisterJobDefinition",
+    ),
+    Row(
         Resource.FLEET_QUEUE,
         "AWS::PCS::Queue",
         exists=_has_own_queue,
@@ -945,13 +1038,7 @@ _FLEET = (
         nodes=_follow_pool,
         source="aws/karpenter-provider-aws @ 1d92708 (v1.14), concepts/disruption.md and concepts/nodepools.md",
     ),
-    Row(
-        Resource.NODE_ROLE,
-        "AWS::IAM::Role",
-        stays=True,
-        updated="other policies on the role of the nodes, from now on",
-        source="IAM user guide, roles",
-    ),
+    _NODE_ROLE,
     Row(
         Resource.PLACEMENT_GROUP,
         "AWS::EC2::PlacementGroup",
@@ -1129,6 +1216,7 @@ ROWS: Mapping[str, tuple[Row, ...]] = {
     "pcluster": _PARALLELCLUSTER,
     "queue": _QUEUE,
     "login": _LOGIN,
+    "hyperpod": _HYPERPOD,
     "capacity": _CAPACITY,
     "fleet": _FLEET,
     "inference": _FLEET,

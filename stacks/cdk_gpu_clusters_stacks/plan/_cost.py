@@ -10,7 +10,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month
 from cdk_gpu_clusters.rules.homes import HomeStorage, OpenZfsHomes
 from cdk_gpu_clusters.rules.lustre import LustreSizing
-from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, TrainingPlan
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from .model import (
@@ -43,6 +43,7 @@ _NO_RUN = {
     CapacityKind.SPOT: "no end is set: the fleet runs until it is deleted",
     CapacityKind.RESERVATION: "the file does not say how long the reservation stays",
 }
+_TRAINING_PLAN = "up front, when the training plan is bought"
 _NEW_RESERVATION = "from the deployment on, used or not, until the reservation ends or is deleted"
 
 
@@ -50,7 +51,7 @@ def fleet_cost(view: PlannedFleet, region: str) -> FleetCost:
     """What the instances of a fleet cost."""
     terms = view.plan.terms
     rate = view.node_hour(region)
-    is_new = isinstance(view.spec.capacity, NewReservation)
+    is_new, of_plan = isinstance(view.spec.capacity, NewReservation), isinstance(view.spec.capacity, TrainingPlan)
     hours, no_run = _run(view, terms)
     hourly = _times(rate, *view.paid_nodes)
     unknown = {"run_hours": no_run} if hours is None else {}
@@ -67,7 +68,7 @@ def fleet_cost(view: PlannedFleet, region: str) -> FleetCost:
         usd_per_run=run,
         is_ceiling=rate.is_ceiling,
         basis=_basis(rate, terms),
-        billing=_NEW_RESERVATION if is_new else _BILLING[terms.kind],
+        billing=_NEW_RESERVATION if is_new else _TRAINING_PLAN if of_plan else _BILLING[terms.kind],
         prices=prices_used(rate.prices),
         unknown=unknown,
     )
@@ -94,6 +95,8 @@ def _run(view: PlannedFleet, terms: CapacityTerms) -> tuple[float | None, str]:
         if capacity.new_reservation.unlimited:
             return None, "the reservation has no end: it bills until it is deleted"
         return None, "the reservation starts at the deployment, whose time is not in the file"
+    if isinstance(capacity, TrainingPlan):
+        return None, "the file does not say when the training plan starts and ends"
     return None, _NO_RUN[terms.kind] if terms.ends_at is None else "the file has an end, and no start"
 
 

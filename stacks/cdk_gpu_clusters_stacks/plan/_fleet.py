@@ -11,15 +11,17 @@ from cdk_gpu_clusters.rules.inference import servers_required
 from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, placement_group_of, utc_text
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, placement_group_of, training_plan_of, utc_text
 from cdk_gpu_clusters_stacks.spec.data import serves_efa
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByOs, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
-from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
+from cdk_gpu_clusters_stacks.stack_names import hyperpod_stack, inference_stack, training_stack
 
+from ._batch import report_compute_environment
 from ._cost import fleet_cost
+from ._hyperpod import report_instance_group
 from ._kubernetes import report_node_group
 from ._network import balancer_subnet_keys, node_subnet_keys
 from ._node import device_count, report_node
@@ -59,12 +61,10 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
     node = report_node(view, view.plan.interfaces)
     devices = device_count(view.plan.instance_type) * spec.maximum_nodes
     is_training = isinstance(spec, FleetSpec)
-    stack_name = training_stack if is_training else inference_stack
     return FleetReport(
         name=view.name,
         purpose="training" if is_training else "inference",
-        # pcluster names its own stack after the cluster.
-        stack_name=cluster.name if view.profile.joins_parallelcluster else stack_name(cluster.name, view.name),
+        stack_name=stack_of(view, cluster.name),
         minimum_nodes=spec.minimum_nodes,
         maximum_nodes=spec.maximum_nodes,
         nodes_at_deploy=view.plan.minimum,
@@ -75,7 +75,7 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
         placement=report_placement(view),
         subnets=node_subnet_keys(view),
         availability_zones=view.zones,
-        fabric=_fabric(view),
+        fabric=spec.fabric if isinstance(spec, FleetSpec) and view.has_fabric else None,
         mounts=_mounts(view, cluster),
         checkpoints=spec.checkpoints if isinstance(spec, FleetSpec) else None,
         image=_image(view) if view.profile.image is ImageChoice.LIBRARY else None,
@@ -87,16 +87,20 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
         cost=fleet_cost(view, cluster.region),
         node_group=report_node_group(view) if view.profile.has_node_group else None,
         compute_node_group=report_compute_node_group(view) if view.profile.joins_slurm else None,
+        compute_environment=report_compute_environment(view) if view.profile.joins_batch else None,
         slurm_queue=report_slurm_queue(view) if view.profile.joins_parallelcluster else None,
+        instance_group=report_instance_group(view) if view.profile.joins_hyperpod else None,
         notes=tuple(_notes(view)),
     )
 
 
-def _fabric(view: PlannedFleet) -> str | None:
-    """The fabric that a fleet shares; ParallelCluster has one group for all nodes of the cluster."""
-    spec = view.spec
-    shares = isinstance(spec, FleetSpec) and view.plan.efa and not view.profile.joins_parallelcluster
-    return spec.fabric if isinstance(spec, FleetSpec) and shares else None
+def stack_of(view: PlannedFleet, cluster: str) -> str:
+    """Name of the stack that a fleet is in: its own, that of all groups of HyperPod, or the one that pcluster makes."""
+    if view.profile.joins_hyperpod:
+        return hyperpod_stack(cluster)
+    if view.profile.joins_parallelcluster:  # pcluster names its own stack after the cluster
+        return cluster
+    return (training_stack if isinstance(view.spec, FleetSpec) else inference_stack)(cluster, view.name)
 
 
 def _mounts(view: PlannedFleet, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
@@ -209,13 +213,11 @@ def report_capacity(view: PlannedFleet) -> CapacityPlan:
         unknown = dict.fromkeys(("starts_at", "hours"), NO_START)
     if isinstance(capacity, NewReservation):
         unknown["reservation_id"] = "the reservation is made at the deployment"
-    hours = hours_of_terms(terms, view.spec.maximum_nodes)
+    hours, plan_arn = hours_of_terms(terms, view.spec.maximum_nodes), training_plan_of(capacity)
     return CapacityPlan(
         kind=terms.kind.value,
-        words=_words(terms, view.spec.maximum_nodes),
-        reason=_reason_of_queue(view)
-        if view.profile.joins_parallelcluster
-        else _reason(decision, terms, drain_timeout_seconds=view.plan.drain_timeout_seconds, is_pool=view.is_pool),
+        words=_words(terms, view.spec.maximum_nodes) if plan_arn is None else _words_of_plan(plan_arn),
+        reason=_reason_of(view),
         reservation_id=terms.reservation_id,
         reservation_group_arn=terms.reservation_group_arn,
         is_made_here=isinstance(capacity, NewReservation),
@@ -266,6 +268,32 @@ def _words(terms: CapacityTerms, nodes: int) -> str:
     return f"new On-Demand Capacity Reservation of {count(nodes, 'instance')}"
 
 
+def _words_of_plan(arn: str) -> str:
+    return f"training plan {arn.rpartition('/')[2]}"
+
+
+def _reason_of(view: PlannedFleet) -> str:
+    """What becomes of the nodes with their capacity, under their orchestrator."""
+    terms = view.plan.terms
+    if view.profile.joins_hyperpod:
+        return _of_sagemaker(view)
+    if view.profile.joins_parallelcluster:
+        return _reason_of_queue(view)
+    return _FOR_JOBS if view.profile.joins_batch and terms.kind.is_block else _reason(view, terms, view.plan.decision)
+
+
+_FOR_JOBS = "AWS Batch launches the nodes for jobs that wait while the block runs; they drain 40 minutes before its end"
+
+
+def _of_sagemaker(view: PlannedFleet) -> str:
+    """Why nodes of HyperPod are there, and when they go."""
+    if training_plan_of(view.spec.capacity) is not None:
+        return "SageMaker launches the nodes while the plan is active, and ends them with it"
+    if view.plan.terms.kind is CapacityKind.SPOT:
+        return "SageMaker launches Spot Instances, which EC2 takes back on two minutes' notice"
+    return "SageMaker launches ordinary instances in an account of its own; no reservation of EC2 is used"
+
+
 def _reason_of_queue(view: PlannedFleet) -> str:
     """What ParallelCluster does about the capacity: it only launches, and the nodes drain themselves."""
     terms = view.plan.terms
@@ -278,12 +306,12 @@ def _reason_of_queue(view: PlannedFleet) -> str:
     return "only reserved instances are launched" if terms.kind.is_reserved else "ordinary instances"
 
 
-def _reason(decision: CapacityDecision, terms: CapacityTerms, *, drain_timeout_seconds: int, is_pool: bool) -> str:
-    if is_pool and terms.kind.is_reserved:
+def _reason(view: PlannedFleet, terms: CapacityTerms, decision: CapacityDecision) -> str:
+    if view.is_pool and terms.kind.is_reserved:
         drains = "; Karpenter drains those of a block 40 minutes before its end" if terms.kind.is_block else ""
         return f"only reserved instances are launched, for pods that wait while the capacity is there{drains}"
     if terms.ends_at is not None:
-        minutes = int(drain_lead(terms, drain_timeout_seconds=drain_timeout_seconds).total_seconds() // 60)
+        minutes = int(drain_lead(terms, drain_timeout_seconds=view.plan.drain_timeout_seconds).total_seconds() // 60)
         if terms.kind is CapacityKind.RESERVATION:
             return f"the nodes drain {minutes} minutes before the end: after it EC2 bills them on demand"
         if not terms.kind.is_block:

@@ -49,8 +49,11 @@ _EXISTS = "the cluster is there already, and bills without this file"
 
 def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> KubernetesPlan | None:
     """Describe the cluster that the fleets join; None on plain EC2."""
-    if not ORCHESTRATORS[spec.orchestrator].joins_eks:
+    if not ORCHESTRATORS[spec.orchestrator].uses_eks:
         return None
+    has_charts = ORCHESTRATORS[spec.orchestrator].joins_eks
+    if not has_charts:  # nodes and software are HyperPod's
+        spec, views = spec.model_copy(update={"eks": spec.eks.without_software}), ()
     eks, existing = spec.eks, spec.eks.existing
     version = kubernetes_version(spec)
     support = _support(version)
@@ -74,6 +77,7 @@ def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Kuberne
         charts=tuple(
             ChartPlan(name=one.chart, version=one.version, namespace=one.namespace)
             for one in (*releases(spec, [view.node_group.pool for view in views]), *scaling_releases(spec, views))
+            if has_charts
         ),
         slurm=_slurm(spec, views),
         teams=_teams(spec, [view.node_group.pool for view in views]),

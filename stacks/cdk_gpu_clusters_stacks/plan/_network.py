@@ -159,6 +159,8 @@ def _fleet_uses(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Iterator[Ad
             yield _nodes(view, view.spec.maximum_nodes)
     if not _is_login_elsewhere(spec):
         yield from _login_uses(spec)
+    if ORCHESTRATORS[spec.orchestrator].is_hyperpod_slurm:
+        yield from _hyperpod_uses(spec.hyperpod.login.nodes)
     for name, store in spec.data.items():
         if isinstance(store, LustreSpec):
             sizing = store.lustre.sizing
@@ -210,6 +212,13 @@ def _login_uses(spec: ClusterSpec) -> Iterator[AddressUse]:
         yield AddressUse(kind="head-node", of="", addresses=1, words="the head node")
     if nodes:
         yield AddressUse(kind="login-nodes", of="", addresses=nodes, words=count(nodes, "login node"))
+
+
+def _hyperpod_uses(login_nodes: int) -> Iterator[AddressUse]:
+    """Groups of Slurm that HyperPod has beside the fleets."""
+    yield AddressUse(kind="controller", of="", addresses=1, words="the controller")
+    if login_nodes:
+        yield AddressUse(kind="login-nodes", of="", addresses=login_nodes, words=count(login_nodes, "login node"))
 
 
 def _balancer_uses(views: Sequence[PlannedFleet]) -> Iterator[AddressUse]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 from cdk_gpu_clusters.catalogue import Accelerator, InstanceType, NetworkCard
+from cdk_gpu_clusters.fleet.instance_group import instance_group_settings
 from cdk_gpu_clusters.fleet.node import node_settings
 from cdk_gpu_clusters.node.gpunode.boot.stages import extra_stages, stages_of
 from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of
@@ -52,7 +54,7 @@ def report_node(view: PlannedFleet, interfaces: InterfacePlan) -> NodeReport:
         mig=None if view.plan.mig is None else _mig(view.plan.mig),
         network=_network(record, interfaces),
         local_disks=_disks(record, _disks_at(view)),
-        root_volume=_root_volume(view),
+        root_volume=None if view.profile.joins_hyperpod else _root_volume(view),
         boot_stages=stages,
         boot_checks=checks,
         sources=record.sources,
@@ -208,7 +210,12 @@ _READY_PROGRAMS = "/etc/gpu-cluster/ready.d/"
 
 def boot_of(view: PlannedFleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The stages of a node's boot in their order, and the checks of its stage `verification`."""
-    values = node_environment(node_settings(view.plan, view.node_request()))
+    request = view.node_request()
+    if view.profile.joins_hyperpod:  # HyperPod mounts the file systems itself
+        settings_of_node = instance_group_settings(view.plan, replace(request, mounts=()))
+    else:
+        settings_of_node = node_settings(view.plan, request)
+    values = node_environment(settings_of_node)
     settings = Settings({name.removeprefix("GPU_").lower(): value for name, value in values.items()})
     node = Node(settings=settings, metadata=Metadata(), instance_id="", aws=Aws(""))
     here = {stage.name for stage in extra_stages()}  # programs of this machine, if it is a node itself

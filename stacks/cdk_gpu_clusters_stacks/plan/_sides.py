@@ -17,17 +17,17 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec._users import users_of
-from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, training_plan_of
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.data import LUSTRE, CheckpointsSpec, LustreSpec, home_options, homes_service
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, read_script
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
 from ._dashboard import dashboard_fleet, scraped_pods, scraped_ports
 from ._network import FLEET_SUBNET
-from .model import FleetReport
+from .model import ComputeEnvironmentReport, FleetReport
 
 #: Key, or key and resource -> the value that takes effect.
 Values = dict[str | tuple[str, Resource], object]
@@ -70,6 +70,11 @@ class FleetSide:
     def has_compute_node_group(self) -> bool:
         """Whether its nodes are a compute node group of AWS PCS."""
         return self.view.profile.joins_slurm
+
+    @property
+    def has_compute_environment(self) -> bool:
+        """Whether its nodes are a compute environment of AWS Batch."""
+        return self.view.profile.joins_batch
 
     @property
     def puts_reservation_into_group(self) -> bool:
@@ -137,6 +142,7 @@ class Side:
 def _of_cluster(cluster: ClusterSpec) -> Values:
     network, existing = cluster.network, cluster.eks.existing
     return {
+        **_of_hyperpod(cluster),
         ("eks.teams", Resource.ADMINS): {name: team.principal_arns for name, team in cluster.eks.teams.items()},
         "eks.kubernetes_version": None if existing else kubernetes_version(cluster),
         "network": tuple(network.service_subnets.items()) if isinstance(network, ExistingNetwork) else (),
@@ -255,9 +261,6 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         "image": plan.image,
         "managed_by": side.is_pool,
         ("instance_type", Resource.PCS_TEMPLATE): _of_type(side),
-        "root_volume.size_gib": node.root_volume.size_gib,
-        "root_volume.iops": node.root_volume.iops,
-        "root_volume.throughput_mib_per_s": node.root_volume.throughput_mib_per_s,
         "efa": node.network.efa_interface_count > 0,
         ("mig", Resource.COMPUTE_NODE_GROUP): view.plan.mig and view.plan.mig.resources,
         ("efa", Resource.NODE_GROUP_IDENTITY): node.network.efa_interface_count,
@@ -276,6 +279,14 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         **_of_size(side),
         **_of_alarms(side),
     }
+    if node.root_volume is not None:
+        own |= {
+            "root_volume.size_gib": node.root_volume.size_gib,
+            "root_volume.iops": node.root_volume.iops,
+            "root_volume.throughput_mib_per_s": node.root_volume.throughput_mib_per_s,
+        }
+    if plan.instance_group is not None:
+        own |= _of_instance_group(side)
     if isinstance(spec, FleetSpec):
         own["metadata_users", Resource.COMPUTE_NODE_GROUP] = "*" in spec.metadata_users
         own["user_data"] = None if spec.user_data is None else read_script(spec.user_data)
@@ -283,6 +294,8 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         own |= _of_servers(side)
     if plan.node_group is not None:
         own |= _of_node_group(side)
+    if plan.compute_environment is not None:
+        own |= _of_compute_environment(side, plan.compute_environment)
     return {_below(side.key, key): value for key, value in own.items()} | _of_surroundings(cluster, side)
 
 
@@ -295,6 +308,12 @@ def _of_type(side: FleetSide) -> object:
     return record.family, count, gpu_facts(record), side.view.plan.local_disks, interfaces
 
 
+def _of_batch_type(side: FleetSide) -> object:
+    """The same of AWS Batch, with the type itself on a Capacity Block."""
+    kind = side.view.plan.terms.kind
+    return _of_type(side), side.view.plan.instance_type.name if kind.is_block else None
+
+
 def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Resource]:
     return f"{fleet}.{key}" if isinstance(key, str) else (f"{fleet}.{key[0]}", key[1])
 
@@ -303,7 +322,10 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     """Keys of network, stores and cluster of EKS in the stack of a fleet."""
     values = _subnets(cluster, side)
     values["pcs.node_settings"] = side.view.slurm_node_settings
+    values["batch.jobs"] = side.view.batch_job.model_copy(update={"nodes": None})
+    values["batch.blocked_minutes"] = side.view.blocked_minutes
     values["pcs.users"] = _users(cluster)
+    values["hyperpod.groups"] = side.view.group_options.model_copy(update={"partition": side.view.partition})
     values["monitoring.metrics"] = side.view.serves_metrics
     values["monitoring.metrics.exporters"] = values["monitoring.metrics.install_exporters"] = side.view.exporters
     values["network", Resource.PCS_TEMPLATE] = _named_subnet(cluster.network)
@@ -338,6 +360,7 @@ def _of_size(side: FleetSide) -> Values:
         ("capacity", Resource.EC2_TEMPLATE): bought,
         ("capacity", Resource.EKS_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.PCS_TEMPLATE): (bought, capacity.drains_at),
+        ("capacity", Resource.BATCH_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.NODE_GROUP_IDENTITY): identity,
         ("capacity", Resource.COMPUTE_NODE_GROUP): PURCHASE_OPTIONS[terms.kind],
         ("capacity", Resource.AUTO_SCALING_GROUP): capacity.terminates_before_launch,
@@ -395,6 +418,58 @@ def _of_node_group(side: FleetSide) -> Values:
     }  # fmt: skip
 
 
+def _of_compute_environment(side: FleetSide, environment: ComputeEnvironmentReport) -> Values:
+    plan = side.plan
+    placement = plan.placement.strategy, plan.placement.group_name, plan.placement.is_made_here
+    bounds = environment.minimum_vcpus, environment.maximum_vcpus
+    devices = environment.job.efa_devices
+    return {
+        ("instance_type", Resource.BATCH_TEMPLATE): _of_batch_type(side),
+        ("nodes", Resource.COMPUTE_ENVIRONMENT): bounds,
+        ("nodes", Resource.JOB_DEFINITION): environment.job.nodes,
+        ("capacity", Resource.COMPUTE_ENVIRONMENT): (environment.strategy, placement, environment.minimum_vcpus > 0),
+        ("capacity", Resource.JOB_QUEUE): environment.blocked_minutes,
+        ("placement", Resource.BATCH_TEMPLATE): None,  # it is named in the environment
+        ("efa", Resource.JOB_DEFINITION): devices,
+        ("interface_policy", Resource.JOB_DEFINITION): devices,
+        ("mounts", Resource.JOB_DEFINITION): [mount.mount_point for mount in plan.mounts],
+        ("scratch", Resource.JOB_DEFINITION): side.view.scratch is not None,
+    }
+
+
+def _of_instance_group(side: FleetSide) -> Values:
+    view = side.view
+    return {
+        ("nodes", Resource.INSTANCE_GROUP): side.plan.maximum_nodes,
+        ("capacity", Resource.INSTANCE_GROUP): (view.plan.terms.kind, training_plan_of(view.spec.capacity)),
+        ("image", Resource.INSTANCE_GROUP): view.spec.image,
+        ("mig", Resource.INSTANCE_GROUP): view.instance_group.labels,
+        ("checkpoints", Resource.INSTANCE_GROUP): view.static_checkpoints,
+        ("checkpoint_prefix", Resource.INSTANCE_GROUP): None,  # in the variables of the checkpoints
+    }
+
+
+def _of_hyperpod(cluster: ClusterSpec) -> Values:
+    """What the section of HyperPod comes to: some of it is for Slurm alone."""
+    spec, on_slurm = cluster.hyperpod, ORCHESTRATORS[cluster.orchestrator].is_hyperpod_slurm
+    continuous = spec.continuous_provisioning
+    network = cluster.network
+    return {
+        "hyperpod.continuous_provisioning": not on_slurm or spec.accounting_database is not None
+        if continuous is None
+        else continuous,
+        "hyperpod.controller": on_slurm and spec.controller,
+        "hyperpod.login": on_slurm and spec.login.nodes > 0 and spec.login,
+        "hyperpod.accounting_database": on_slurm and spec.accounting_database,
+        **{
+            (f"eks.existing{key}", Resource.HYPERPOD_CLUSTER): None
+            for key in ("", ".cluster_name", ".cluster_security_group_id")
+            if not ORCHESTRATORS[cluster.orchestrator].uses_eks
+        },
+        ("network", Resource.HYPERPOD_CLUSTER): network.subnet_ids if isinstance(network, ExistingNetwork) else (),
+    }
+
+
 def _subnets(cluster: ClusterSpec, side: FleetSide) -> Values:
     """Subnets of the nodes and of their load balancer, as a template names them."""
     nodes = _named(cluster, side.plan.subnets)
@@ -404,6 +479,7 @@ def _subnets(cluster: ClusterSpec, side: FleetSide) -> Values:
         ("network", Resource.NODE_GROUP): nodes,
         ("network", Resource.NODE_POOL): nodes,
         ("network", Resource.COMPUTE_NODE_GROUP): nodes,
+        ("network", Resource.COMPUTE_ENVIRONMENT): nodes,
         ("network", Resource.LOAD_BALANCER): balancer and _named(cluster, balancer.subnets),
     }
 

@@ -150,7 +150,7 @@ def _added(stack: StackPlan, keys: tuple[str, ...]) -> Change:
 
 def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
     has_nodes = stack.kind in _NODES
-    bills = has_nodes or stack.kind in ("capacity", "data", "kubernetes", "login", "network", "slurm")
+    bills = has_nodes or stack.kind in ("capacity", "data", "hyperpod", "kubernetes", "login", "network", "slurm")
     words = "the file no longer makes this stack: it stays as it is" + (", and bills," if bills else "")
     return Change(
         stack=stack.name,
@@ -158,7 +158,7 @@ def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
         effect=Effect.LEFT,
         keys=keys,
         words=f"{words} until you delete it, as with aws cloudformation delete-stack --stack-name {stack.name}",
-        nodes="its nodes go on running" if has_nodes else "",
+        nodes="its nodes go on running" if has_nodes or stack.kind == "hyperpod" else "",
         data="its data stay, also when the stack is deleted" if stack.outlives else "",
         source="AWS CDK: cdk deploy deletes no stack that an app does not have",
     )
@@ -171,7 +171,9 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
     sides = _side(stack, before, after), _side(stack, after, before)
     rows = ROWS[stack.kind]
     found: Iterable[Change]
-    if stack.kind == "pcluster":
+    if stack.kind == "hyperpod":
+        found = _within_hyperpod(rows, before, after)
+    elif stack.kind == "pcluster":
         found = _of_parallelcluster(rows, *sides)
     elif stack.kind not in _NODES:
         found = [change for row in rows for change in _of_row(row, *sides)]
@@ -181,6 +183,39 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
         found = _within_fleet(rows, *sides)
     for change in found:
         yield replace(change, stack=change.stack or stack.name)
+
+
+def _within_hyperpod(rows: Iterable[Row], before: _Cluster, after: _Cluster) -> Iterator[Change]:
+    """The cluster of HyperPod, and each instance group of it, which all are one resource."""
+    both = before.fleets.keys() & after.fleets.keys()
+    one, other = (Side(cluster.spec, "", frozenset(both)) for cluster in (before, after))
+    of_group = [row for row in rows if row.resource in _OF_A_GROUP]
+    found = [change for row in rows if row not in of_group for change in _of_row(row, one, other)]
+    yield from found
+    if any(change.effect is Effect.REPLACED and change.resource == _CLUSTER for change in found):
+        return
+    for name in {**before.fleets, **after.fleets}:
+        for row in of_group:
+            yield from _of_instance_group(row, name, before, after)
+
+
+_OF_A_GROUP, _CLUSTER = (Resource.NODE_ROLE, Resource.INSTANCE_GROUP), "AWS::SageMaker::Cluster"
+
+
+def _of_instance_group(row: Row, name: str, before: _Cluster, after: _Cluster) -> Iterator[Change]:
+    """A fleet that comes, goes or changes: the resource stays."""
+    old, new = before.fleets.get(name), after.fleets.get(name)
+    if (old is None or new is None) and row.resource is not Resource.INSTANCE_GROUP:
+        return
+    if old is None or new is None:
+        side, words = (new, row.added) if old is None else (old, row.removed)
+        keys = () if side is None else (side.key,)
+        yield _change(row, Effect.UPDATED, keys, words.replace("{item}", name))
+        return
+    entries = frozenset([name]) | (old.stores & new.stores)
+    sides = Side(before.spec, name, entries, old), Side(after.spec, name, entries, new)
+    for change in _of_row(row, *sides):
+        yield replace(change, words=change.words.replace("{item}", name))
 
 
 def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:
@@ -210,8 +245,41 @@ def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Ch
             gone = "it goes when the other one is there"
             yield _change(row, Effect.REMOVED, other_group, gone, source=_OTHER_SOURCE)
             yield _change(row, Effect.ADDED, other_group, _OTHER_GROUP, source=_OTHER_SOURCE)
+        elif row.resource is Resource.COMPUTE_ENVIRONMENT and all(fleet.has_compute_environment for fleet in fleets):
+            yield from _of_environment(row, before, after, *fleets)
         else:
             yield from _of_row(row, before, after)
+
+
+def _of_environment(row: Row, before: Side, after: Side, old: FleetSide, new: FleetSide) -> Iterator[Change]:
+    """A compute environment changes with its template: with BEST_FIT almost every change replaces it."""
+    strategies = [one.view.compute_environment.strategy for one in (old, new)]
+    if strategies[0] is not strategies[1]:
+        keys: tuple[str, ...] = (f"{new.key}.capacity",)
+        gone = "it goes when the other one is there, with its jobs"
+        yield _change(row, Effect.REMOVED, keys, gone, source=_OTHER_ENVIRONMENT_SOURCE)
+        yield _change(row, Effect.ADDED, keys, _OTHER_ENVIRONMENT, source=_OTHER_ENVIRONMENT_SOURCE)
+        return
+    found = {
+        key
+        for resource in (Resource.COMPUTE_ENVIRONMENT, Resource.BATCH_TEMPLATE)
+        for key in _differences(resource, before.keys, after.keys, before, after)
+    }
+    if not found:
+        return
+    in_place = {f"{new.key}.nodes", "batch.job_minutes_on_update"}
+    replaced = new.view.compute_environment.replaces and bool(found - in_place)
+    effect = Effect.REPLACED if replaced else Effect.UPDATED
+    yield _change(row, effect, tuple(sorted(found)), row.replaced if replaced else row.updated)
+
+
+_OTHER_ENVIRONMENT = (
+    "another environment is made, and the queue moves to it: AWS Batch replaces one on a Capacity Block, and updates "
+    "others in place"
+)
+_OTHER_ENVIRONMENT_SOURCE = (
+    "CloudFormation template reference, AWS::Batch::ComputeEnvironment: ReplaceComputeEnvironment true with BEST_FIT"
+)
 
 
 def _of_parallelcluster(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
@@ -288,9 +356,10 @@ def _to_another_orchestrator(rows: Iterable[Row], before: Side, after: Side) -> 
     """Group and nodes are others under another orchestrator; what stays is compared."""
     keys = tuple(key.key for key in after.keys if Resource.FLEET in key.changes.updates)
     source = "AWS CDK: a construct of another id is another resource, made before the old one is deleted"
-    made = [row for row in rows if not row.stays]
+    kept = _kept_resources(before, after)
+    made = [row for row in rows if not row.stays and row.resource not in kept]
     for row in rows:
-        if row.stays:
+        if row.stays or row.resource in kept:
             yield from _of_row(row, before, after)
     for row in made:
         if row.exists(before):
@@ -299,6 +368,13 @@ def _to_another_orchestrator(rows: Iterable[Row], before: Side, after: Side) -> 
     for row in made:
         if row.exists(after):
             yield _change(row, Effect.ADDED, keys, row.joins or row.added, source=source)
+
+
+def _kept_resources(before: Side, after: Side) -> tuple[Resource, ...]:
+    """What stays because the fleets of Amazon EKS and of AWS PCS are constructs of one id."""
+    fleets = [side.fleet for side in (before, after) if side.fleet is not None]
+    is_one = all(fleet.has_node_group or fleet.has_compute_node_group for fleet in fleets)
+    return (Resource.PLACEMENT_GROUP, Resource.ALARMS) if is_one else ()
 
 
 def _of_row(row: Row, before: Side, after: Side) -> Iterator[Change]:

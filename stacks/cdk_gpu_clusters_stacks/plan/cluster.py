@@ -20,6 +20,7 @@ from cdk_gpu_clusters_stacks.stack_names import (
     data_stack,
     eks_stack,
     fabric_stack,
+    hyperpod_stack,
     inference_stack,
     karpenter_stack,
     link_stack,
@@ -36,6 +37,7 @@ from cdk_gpu_clusters_stacks.stack_names import (
 
 from ._cost import cluster_cost
 from ._fleet import report_fleet
+from ._hyperpod import plan_hyperpod
 from ._kubernetes import plan_kubernetes
 from ._network import plan_network
 from ._parallelcluster import plan_parallelcluster
@@ -70,7 +72,8 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
     raise_for(found)
     fleets = tuple(report_fleet(view, spec) for view in views)
     stores = tuple(plan_store(name, store, spec, views) for name, store in spec.data.items())
-    kubernetes, slurm, parallelcluster = plan_kubernetes(spec, views), plan_slurm(spec), plan_parallelcluster(spec)
+    kubernetes, slurm, hyperpod = plan_kubernetes(spec, views), plan_slurm(spec), plan_hyperpod(spec)
+    parallelcluster = plan_parallelcluster(spec)
     return ClusterPlan(
         name=spec.name,
         region=spec.region,
@@ -88,6 +91,7 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
         kubernetes=kubernetes,
         slurm=slurm,
         parallelcluster=parallelcluster,
+        hyperpod=hyperpod,
         findings=tuple(found),
     )
 
@@ -146,7 +150,10 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
     elif parts_of(spec).makes_slurm:
         joined = (slurm_stack(spec.name),)
         yield StackPlan(name=joined[0], kind="slurm", of="", outlives=False, depends_on=network)
-    yield from _of_fleets(spec, views, network, joined)
+    karpenter = (karpenter_stack(spec.name),) if spec.has_karpenter else ()
+    for name in karpenter:
+        yield StackPlan(name=name, kind="karpenter", of="", outlives=False, depends_on=(*network, *joined))
+    yield from _of_fleets(spec, views, network, (*joined, *karpenter))
     if ORCHESTRATORS[spec.orchestrator].joins_slurm:
         yield from _of_slurm(spec, network, joined)
     monitoring = [_of_monitoring(spec, views, network, joined)] if spec.monitoring.has_stack else []
@@ -154,20 +161,6 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
         yield from _of_kubernetes(spec, views, (*network, *joined), monitoring)
     else:
         yield from monitoring
-
-
-def _of_fleets(
-    spec: ClusterSpec, views: list[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
-) -> Iterator[StackPlan]:
-    """The fleets, with what each needs before it."""
-    if ORCHESTRATORS[spec.orchestrator].joins_parallelcluster:
-        yield from _of_parallelcluster(spec, views, network)
-        return
-    karpenter = (karpenter_stack(spec.name),) if spec.has_karpenter else ()
-    for name in karpenter:
-        yield StackPlan(name=name, kind="karpenter", of="", outlives=False, depends_on=(*network, *joined))
-    for view in views:
-        yield from _of_fleet(spec, view, network, (*joined, *(karpenter if view.is_pool else ())))
 
 
 def _of_kubernetes(
@@ -197,6 +190,21 @@ def _of_software(spec: ClusterSpec, views: Sequence[PlannedFleet], before: tuple
     stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, NEW_FILE_SYSTEMS)]
     name = software_stack(spec.name)
     return StackPlan(name=name, kind="software", of="", outlives=False, depends_on=(*before, *stores, *autoscaled))
+
+
+def _of_fleets(
+    spec: ClusterSpec, views: Sequence[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
+) -> Iterator[StackPlan]:
+    """The fleets: a stack of each, or one of all on HyperPod and ParallelCluster. A node pool is made after Karpenter."""
+    if ORCHESTRATORS[spec.orchestrator].joins_parallelcluster:
+        yield from _of_parallelcluster(spec, views, network)
+        return
+    if ORCHESTRATORS[spec.orchestrator].joins_hyperpod:
+        yield _of_hyperpod(spec, views, (*network, *joined))
+        return
+    karpenter = karpenter_stack(spec.name)
+    for view in views:
+        yield from _of_fleet(spec, view, network, tuple(one for one in joined if one != karpenter or view.is_pool))
 
 
 def _of_fleet(
@@ -250,6 +258,21 @@ def _of_parallelcluster(
     depends = (*network, *(data_stack(spec.name, name) for name in made))
     name = parallelcluster_stack(spec.name)
     yield StackPlan(name=name, kind="pcluster", of="", outlives=False, depends_on=depends)
+
+
+def _of_hyperpod(spec: ClusterSpec, views: Sequence[PlannedFleet], before: tuple[str, ...]) -> StackPlan:
+    """The cluster of HyperPod with all its groups."""
+    on_slurm, login = ORCHESTRATORS[spec.orchestrator].is_hyperpod_slurm, spec.hyperpod.login
+    named = dict.fromkeys(login.mounts.values() if on_slurm and login.nodes else ())
+    for view in views:
+        named |= dict.fromkeys([*view.spec.mounts.values(), *_checkpoints(view.spec)])
+    stores = tuple(
+        data_stack(spec.name, name)
+        for name in named
+        if isinstance(spec.data[name], (*NEW_FILE_SYSTEMS, CheckpointsSpec))
+    )
+    name = hyperpod_stack(spec.name)
+    return StackPlan(name=name, kind="hyperpod", of="", outlives=False, depends_on=(*before, *stores))
 
 
 def _of_slurm(spec: ClusterSpec, network: tuple[str, ...], cluster: tuple[str, ...]) -> Iterator[StackPlan]:

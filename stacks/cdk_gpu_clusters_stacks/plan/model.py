@@ -291,6 +291,7 @@ class NodeReport:
         accelerator: Its accelerators, None without.
         mig: How its GPUs are split, None if they are not.
         local_disks: Its local disks, None without.
+        root_volume: Its root volume, None where the service decides it.
         boot_stages: What must hold before it takes work, in this order.
         boot_checks: What the stage `verification` asks of the hardware.
         sources: Where the record of the type comes from.
@@ -304,7 +305,7 @@ class NodeReport:
     mig: NodeMig | None
     network: NodeNetwork
     local_disks: LocalDisks | None
-    root_volume: RootVolumePlan
+    root_volume: RootVolumePlan | None
     boot_stages: tuple[str, ...]
     boot_checks: tuple[str, ...]
     sources: tuple[str, ...]
@@ -600,6 +601,117 @@ class ComputeNodeGroupReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJobPlan:
+    """The multi-node job of a fleet on AWS Batch.
+
+    Attributes:
+        image: Image of its containers, one on each node.
+        nodes: Nodes, unless a submission names others.
+        gpus, efa_devices: Devices of a container.
+        memory_mib: Memory of a container.
+        shared_memory_mib: Size of /dev/shm, a part of it.
+        attempts: How often it may start.
+        timeout_minutes: When AWS Batch ends an attempt; None for no end.
+    """
+
+    image: str
+    nodes: int
+    gpus: int
+    efa_devices: int
+    memory_mib: int
+    shared_memory_mib: int
+    attempts: int
+    timeout_minutes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeEnvironmentReport:
+    """A compute environment of AWS Batch, with its queue and its job.
+
+    Attributes:
+        strategy: Allocation strategy.
+        minimum_vcpus, maximum_vcpus: Bounds in the template.
+        grown_by: Who sets the number of nodes, in a sentence.
+        blocked_minutes: When a job that waits for capacity is cancelled; None for no end.
+        job: Its multi-node job.
+        update: What a changed template does to running nodes, in a sentence.
+    """
+
+    strategy: str
+    minimum_vcpus: int
+    maximum_vcpus: int
+    grown_by: str
+    blocked_minutes: int | None
+    job: BatchJobPlan
+    update: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperPodGroupPlan:
+    """Nodes of a HyperPod cluster beside the fleets: the controller, or the login nodes.
+
+    Attributes:
+        instance_type: Type with SageMaker's prefix.
+        mounts: Mount point -> store.
+    """
+
+    instance_type: str
+    node_count: int
+    mounts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperPodPlan:
+    """The cluster of SageMaker HyperPod whose instance groups the fleets are.
+
+    Attributes:
+        runs: `slurm` or `eks`.
+        node_recovery: Whether SageMaker reboots and replaces failed nodes.
+        continuous_provisioning: Whether a group takes work before all its nodes are there.
+        controller, login: Nodes of Slurm; None on Amazon EKS, and without login nodes.
+        accounting: Where Slurm keeps its records; None on Amazon EKS.
+        tiered_checkpoint_percent: Share of each node's memory for tiered checkpoints; None for none.
+    """
+
+    stack_name: str
+    runs: str
+    node_recovery: bool
+    continuous_provisioning: bool
+    controller: HyperPodGroupPlan | None
+    login: HyperPodGroupPlan | None
+    accounting: str | None
+    tiered_checkpoint_percent: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceGroupReport:
+    """An instance group of SageMaker HyperPod.
+
+    Attributes:
+        instance_type: Type with SageMaker's prefix.
+        interface_type: `efa` or `efa-only`; None without EFA.
+        partition: Partition of Slurm; None on Amazon EKS.
+        labels: Labels of Kubernetes nodes.
+        training_plan_arn: Plan that the nodes come from; None for others.
+        least_nodes: Nodes from which on the group counts as made; None for all.
+        deep_health_checks: What HyperPod runs on each node before it takes work.
+        volume_gib: Size of the second volume; None for none.
+        update: What a changed group does to running nodes, in a sentence.
+    """
+
+    name: str
+    instance_type: str
+    interface_type: str | None
+    partition: str | None
+    labels: Mapping[str, str]
+    training_plan_arn: str | None
+    least_nodes: int | None
+    deep_health_checks: tuple[str, ...]
+    volume_gib: int | None
+    update: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupReport:
     """A managed node group of Amazon EKS, or a node pool of Karpenter in its place.
 
@@ -828,7 +940,9 @@ class FleetReport:
         tags: Tags of the fleet, over and above the cluster's.
         node_group: The managed node group of EKS; None elsewhere.
         compute_node_group: The compute node group of AWS PCS; None elsewhere.
+        compute_environment: The compute environment of AWS Batch; None elsewhere.
         slurm_queue: The queue of AWS ParallelCluster; None elsewhere.
+        instance_group: The instance group of SageMaker HyperPod; None elsewhere.
         notes: What is worth knowing, in sentences.
     """
 
@@ -857,7 +971,9 @@ class FleetReport:
     cost: FleetCost
     node_group: NodeGroupReport | None = None
     compute_node_group: ComputeNodeGroupReport | None = None
+    compute_environment: ComputeEnvironmentReport | None = None
     slurm_queue: SlurmQueueReport | None = None
+    instance_group: InstanceGroupReport | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -1101,8 +1217,8 @@ class StackPlan:
     """One CloudFormation stack of the cluster.
 
     Attributes:
-        kind: `network`, `data`, `fabric`, `link`, `kubernetes`, `software`, `slurm`, `queue`, `login`, `capacity`,
-            `fleet`, `inference` or `monitoring`.
+        kind: `network`, `data`, `fabric`, `link`, `kubernetes`, `software`, `slurm`, `queue`, `login`, `hyperpod`,
+            `capacity`, `fleet`, `inference` or `monitoring`.
         of: What it is made for: the key of a store, a fabric or a fleet; empty for the network and the cluster of EKS.
             For a link the store.
         outlives: Whether its data stay when the stack is deleted.
@@ -1147,6 +1263,7 @@ class ClusterPlan:
         kubernetes: The cluster of Amazon EKS that the fleets join; None under another orchestrator.
         slurm: The Slurm cluster of AWS PCS that the fleets join; None under another orchestrator.
         parallelcluster: The cluster of AWS ParallelCluster of the fleets; None under another orchestrator.
+        hyperpod: The cluster of SageMaker HyperPod that the fleets belong to; None under another orchestrator.
         fleets: Training fleets, then inference fleets, in the order of the file.
         stores: File systems and buckets, in the order of the file.
         stacks: The stacks, in an order in which they can be deployed.
@@ -1167,6 +1284,7 @@ class ClusterPlan:
     kubernetes: KubernetesPlan | None = None
     slurm: SlurmPlan | None = None
     parallelcluster: ParallelClusterPlan | None = None
+    hyperpod: HyperPodPlan | None = None
     findings: tuple[Finding, ...] = ()
 
     @property

@@ -12,14 +12,19 @@ from cdk_gpu_clusters_stacks.counting import count
 from .layout import Footnotes, Row, Section, known, lay_out, number, ranges, usd
 from .model import (
     AcceleratorPlan,
+    BatchJobPlan,
     CapacityPlan,
     CardPlan,
     CheckpointsPlan,
     ClusterPlan,
+    ComputeEnvironmentReport,
     ComputeNodeGroupReport,
     FleetReport,
     HomesPlan,
+    HyperPodGroupPlan,
+    HyperPodPlan,
     ImagePlan,
+    InstanceGroupReport,
     KubernetesPlan,
     LoadBalancerPlan,
     LoginNodesPlan,
@@ -59,6 +64,7 @@ def plan_text(plan: ClusterPlan, *, width: int = WIDTH) -> str:
         *([] if plan.kubernetes is None else [kubernetes_section(plan.kubernetes, notes)]),
         *([] if plan.slurm is None else [slurm_section(plan.slurm, notes)]),
         *([] if plan.parallelcluster is None else [parallelcluster_section(plan.parallelcluster, notes)]),
+        *([] if plan.hyperpod is None else [hyperpod_section(plan.hyperpod)]),
         *(fleet_section(fleet, notes) for fleet in plan.fleets),
         *(store_section(store, notes) for store in plan.stores),
         _network(plan.network),
@@ -162,12 +168,7 @@ def _fleet_rows(fleet: FleetReport, notes: Footnotes) -> Iterator[Row]:
         yield Row("mounts", list(_mounts(fleet)))
     if fleet.image is not None:
         yield Row("image", [_image(fleet.image, fleet.update)])
-    if fleet.node_group is not None:
-        yield node_group_row(fleet.node_group)
-    if fleet.compute_node_group is not None:
-        yield compute_node_group_row(fleet.compute_node_group)
-    if fleet.slurm_queue is not None:
-        yield slurm_queue_row(fleet.name, fleet.slurm_queue)
+    yield from _group_rows(fleet)
     if fleet.servers is not None:
         yield Row("servers", list(_servers(fleet.servers)))
     if fleet.load_balancer is not None:
@@ -178,6 +179,20 @@ def _fleet_rows(fleet: FleetReport, notes: Footnotes) -> Iterator[Row]:
         yield Row("notes", fleet.notes)
 
 
+def _group_rows(fleet: FleetReport) -> Iterator[Row]:
+    """What the orchestrator makes of the fleet."""
+    if fleet.node_group is not None:
+        yield node_group_row(fleet.node_group)
+    if fleet.compute_node_group is not None:
+        yield compute_node_group_row(fleet.compute_node_group)
+    if fleet.compute_environment is not None:
+        yield compute_environment_row(fleet.compute_environment)
+    if fleet.slurm_queue is not None:
+        yield slurm_queue_row(fleet.name, fleet.slurm_queue)
+    if fleet.instance_group is not None:
+        yield instance_group_row(fleet.instance_group)
+
+
 def _size(fleet: FleetReport) -> str:
     nodes = number(fleet.maximum_nodes)
     if fleet.minimum_nodes != fleet.maximum_nodes:
@@ -186,6 +201,7 @@ def _size(fleet: FleetReport) -> str:
     if CapacityKind(fleet.capacity.kind).is_block:
         is_pool = fleet.node_group is not None and fleet.node_group.managed_by == "karpenter"
         text += ", for pods that wait" if is_pool else ", 0 until the block is delivered"
+        text += " and jobs wait" if fleet.compute_environment is not None else ""
     accelerator = fleet.node.accelerator
     if accelerator is not None:
         most = "up to " if fleet.minimum_nodes != fleet.maximum_nodes else ""
@@ -384,13 +400,15 @@ def _of(network: NodeNetwork, name: str, planned: float | None, most_name: str, 
 
 def _disks(node: NodeReport) -> str:
     root, local = node.root_volume, node.local_disks
-    speed = f"{number(root.iops)} IOPS, {number(root.throughput_mib_per_s)} MiB/s"
-    text = f"root gp3 of {number(root.size_gib)} GiB, {speed}"
-    if root.encryption_key_arn is not None:
-        text += f", encrypted by {root.encryption_key_arn}"
+    text = "root volume as SageMaker has it"
+    if root is not None:
+        speed = f"{number(root.iops)} IOPS, {number(root.throughput_mib_per_s)} MiB/s"
+        text = f"root gp3 of {number(root.size_gib)} GiB, {speed}"
+        if root.encryption_key_arn is not None:
+            text += f", encrypted by {root.encryption_key_arn}"
     if local is None:
         return f"{text}; no local disks"
-    where = f"at {local.mount_point}" if local.mount_point else "left alone"
+    where = f"at {local.mount_point}" if local.mount_point else "left alone" if root else "set up by HyperPod"
     return f"{text}; {local.count} x {number(local.size_gb_each)} GB local, {where}"
 
 
@@ -602,6 +620,9 @@ def _system_nodes(nodes: SystemNodesPlan, notes: Footnotes) -> Iterator[str]:
 
 def software_words(cluster: KubernetesPlan) -> Iterator[str]:
     """Which charts, and who installs them."""
+    if not cluster.charts:
+        yield "HyperPod's Helm chart, for you to install before the HyperPod cluster"
+        return
     yield ", ".join(f"{chart.name} {chart.version}" for chart in cluster.charts)
     source = f", from {cluster.mirror}" if cluster.mirror else ""
     if cluster.software_stack is None:
@@ -717,6 +738,34 @@ def compute_node_group_row(group: ComputeNodeGroupReport) -> Row:
     )
 
 
+def compute_environment_row(environment: ComputeEnvironmentReport) -> Row:
+    """The compute environment of a fleet, with its queue and its job."""
+    made, job = compute_environment_words(environment)
+    return Row("AWS Batch", [*made[:2], *job, made[2]])
+
+
+def compute_environment_words(environment: ComputeEnvironmentReport) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The compute environment with its queue, and its job."""
+    wait = "without end" if environment.blocked_minutes is None else f"up to {environment.blocked_minutes:,} minutes"
+    bounds = f"{environment.minimum_vcpus:,} to {environment.maximum_vcpus:,} vCPUs"
+    made = (
+        f"{bounds}, {environment.strategy}; {environment.grown_by}",
+        f"a job waits for capacity {wait}",
+        environment.update,
+    )
+    return made, _job_words(environment.job)
+
+
+def _job_words(job: BatchJobPlan) -> tuple[str, str]:
+    """The job of a fleet, and what each of its containers gets."""
+    devices = f"{count(job.gpus, 'GPU')}, {count(job.efa_devices, 'EFA device')}"
+    end = "" if job.timeout_minutes is None else f", each at most {job.timeout_minutes:,} minutes"
+    return (
+        f"job: {count(job.nodes, 'node')}, {job.image}; {count(job.attempts, 'attempt')}{end}",
+        f"each container: {devices}, {job.memory_mib:,} MiB of memory, of it {job.shared_memory_mib:,} in /dev/shm",
+    )
+
+
 # A cluster of AWS ParallelCluster, and a queue of it.
 
 
@@ -764,3 +813,51 @@ def slurm_queue_row(fleet: str, queue: SlurmQueueReport) -> Row:
             queue.update,
         ],
     )
+
+
+# A cluster of SageMaker HyperPod, and an instance group of it.
+
+
+def hyperpod_section(cluster: HyperPodPlan) -> Section:
+    """The cluster of HyperPod that the fleets belong to."""
+    return Section(f"SageMaker HyperPod (stack {cluster.stack_name})", [Row(*row) for row in hyperpod_rows(cluster)])
+
+
+def hyperpod_rows(cluster: HyperPodPlan) -> Iterator[tuple[str, list[str]]]:
+    """The rows of the cluster: name and lines."""
+    runs = {"slurm": "Slurm, whose slurm.conf SageMaker writes", "eks": "Amazon EKS"}[cluster.runs]
+    recovery = "SageMaker reboots and replaces failed nodes" if cluster.node_recovery else "failed nodes stay"
+    ways = "nodes are added one by one" if cluster.continuous_provisioning else "a group is made with all its nodes"
+    yield "runs on", [f"{runs}; {recovery}; {ways}"]
+    if cluster.controller is not None:
+        yield "controller", list(_hyperpod_group(cluster.controller))
+    if cluster.login is not None:
+        yield "login nodes", list(_hyperpod_group(cluster.login))
+    if cluster.accounting is not None:
+        yield "accounting", [cluster.accounting]
+    if cluster.tiered_checkpoint_percent is not None:
+        yield "checkpoints", [f"{cluster.tiered_checkpoint_percent} percent of each node's memory, tiered"]
+
+
+def _hyperpod_group(group: HyperPodGroupPlan) -> Iterator[str]:
+    yield f"{group.node_count} x {group.instance_type}; sessions of Systems Manager"
+    for point, store in group.mounts.items():
+        yield f"{point}: {store}"
+
+
+def instance_group_row(group: InstanceGroupReport) -> Row:
+    """The instance group of a fleet."""
+    return Row("HyperPod", instance_group_words(group))
+
+
+def instance_group_words(group: InstanceGroupReport) -> list[str]:
+    """What an instance group is, and what an update does to it."""
+    interfaces = "no EFA" if group.interface_type is None else f"{group.interface_type} interfaces"
+    place = [] if group.partition is None else [f"partition {group.partition}"]
+    labels = [f"label {name}={value}" for name, value in group.labels.items()]
+    checks = [f"deep health checks: {', '.join(group.deep_health_checks)}"] if group.deep_health_checks else []
+    volume = [] if group.volume_gib is None else [f"{number(group.volume_gib)} GiB at /opt/sagemaker"]
+    least = [] if group.least_nodes is None else [f"made from {count(group.least_nodes, 'node')} on"]
+    head = [f"group {group.name} of {group.instance_type}", *place, interfaces]
+    more = [*labels, *checks, *volume, *least]
+    return ["; ".join(head), *(["; ".join(more)] if more else []), group.update]

@@ -159,7 +159,9 @@ def _mark(kind: str) -> Box:
 
 def _disks(node: NodeReport) -> Box:
     disks = node.local_disks
-    root = f"root gp3 {number(node.root_volume.size_gib)} GiB"
+    root = (
+        "root volume of SageMaker" if node.root_volume is None else f"root gp3 {number(node.root_volume.size_gib)} GiB"
+    )
     local = "no local disks"
     if disks:
         at = f"at {disks.mount_point}" if disks.mount_point else "left alone"

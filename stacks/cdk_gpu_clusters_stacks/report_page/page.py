@@ -10,11 +10,12 @@ from importlib.resources import files
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.model import FleetReport, StorePlan, SubnetUse, UsdRange
-from cdk_gpu_clusters_stacks.plan.text import parallelcluster_words
+from cdk_gpu_clusters_stacks.plan.text import compute_environment_words, parallelcluster_words
 
 from .anatomy import anatomy
 from .boxes import UNKNOWN, gbps, nodes_text, number, place, range_text, usd, zones_text
 from .drawing import drawings, svg
+from .hyperpod import hyperpod_rows, instance_group_rows
 from .legend import legend
 from .slurm import compute_node_group_rows, slurm_queue_rows, slurm_rows
 from .topology import cluster_rows, node_group_rows, topology
@@ -32,6 +33,8 @@ def report_html(plan: ClusterPlan) -> str:
             card("Topology", topology_figure(plan)),
             *_kubernetes(plan),
             *_slurm(plan),
+            *_batch(plan),
+            *_hyperpod(plan),
             *_anatomies(plan),
             '<div class="pair">',
             card("Cost", _cost(plan)),
@@ -174,6 +177,29 @@ def _slurm(plan: ClusterPlan) -> Iterator[str]:
     groups = [tuple(map(escape, row)) for row in compute_node_group_rows(plan)]
     made = table(("fleet", "node group", "bought as", "settings of the nodes", "size, updates"), groups)
     yield card("Slurm", f"{table(('AWS PCS', ''), cluster)}<h3>Compute node groups</h3>{made}")
+
+
+def _batch(plan: ClusterPlan) -> Iterator[str]:
+    """A card for the compute environments of AWS Batch, if the fleets are such."""
+    rows = [
+        (fleet.name, *("; ".join(words) for words in compute_environment_words(fleet.compute_environment)))
+        for fleet in plan.fleets
+        if fleet.compute_environment is not None
+    ]
+    if rows:
+        yield card(
+            "AWS Batch", table(("fleet", "compute environment", "job"), [tuple(map(escape, row)) for row in rows])
+        )
+
+
+def _hyperpod(plan: ClusterPlan) -> Iterator[str]:
+    """A card for the cluster of SageMaker HyperPod, if the fleets belong to one."""
+    if plan.hyperpod is None:
+        return
+    cluster = [(escape(name), escape("; ".join(lines))) for name, lines in hyperpod_rows(plan.hyperpod)]
+    groups = [tuple(map(escape, row)) for row in instance_group_rows(plan)]
+    made = table(("fleet", "type", "group", "updates"), groups)
+    yield card("HyperPod", f"{table(('SageMaker HyperPod', ''), cluster)}<h3>Instance groups</h3>{made}")
 
 
 def _anatomies(plan: ClusterPlan) -> Iterator[str]:

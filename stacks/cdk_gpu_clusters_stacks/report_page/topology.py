@@ -19,6 +19,7 @@ from cdk_gpu_clusters_stacks.plan.text import (
 
 from .boxes import Box, Direction, Margins, Text, filled_up, gbps, group, nodes_text, number
 from .flows import CLEAR, Flow, margin
+from .hyperpod import hyperpod_box
 from .marks import accelerator_marks
 from .slurm import controller_box, head_node_box
 
@@ -48,6 +49,7 @@ def topology(plan: ClusterPlan) -> Topology:
         *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)]),
         *([] if plan.slurm is None else [controller_box(plan.slurm)]),
         *([] if plan.parallelcluster is None else [head_node_box(plan.parallelcluster)]),
+        *([] if plan.hyperpod is None else [hyperpod_box(plan.hyperpod)]),
     ]
     names = _zone_names(plan)
     zones = group(
@@ -370,6 +372,9 @@ def _flows_of_part(plan: ClusterPlan, fleet: FleetReport, part: str) -> Iterator
         yield Flow(kind="api", source="eks", target=part, heads="both")
     if plan.slurm or plan.parallelcluster:
         yield Flow(kind="slurm", source="slurm", target=part, heads="both")
+    if plan.hyperpod:
+        kind = "slurm" if plan.hyperpod.runs == "slurm" else "api"
+        yield Flow(kind=kind, source="hyperpod", target=part, heads="both")
     for mount in fleet.mounts:
         kind = "efa" if mount.over_efa else "tcp"
         yield Flow(kind=kind, source=part, target=_store_key(mount.store), heads="both")

@@ -10,6 +10,7 @@ from .capacity import (
     ReservationGroup,
     Spot,
     SpotOptions,
+    TrainingPlan,
     UltraServerBlock,
     capacity_terms,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "Spot",
     "SpotOptions",
     "StoreSpec",
+    "TrainingPlan",
     "TrainingSpec",
     "UltraServerBlock",
     "WeightsSpec",

@@ -76,10 +76,12 @@ _UNUSED = {
 
 def check_eks(parts: SpecParts) -> list[Fault]:
     """Find what is wrong with the cluster of EKS, and what of the fleets does not go with it."""
-    if not parts.profile.joins_eks:
+    if not parts.profile.uses_eks:
         return [] if parts.eks is None else faults_at(("eks",), [_NOT_ON_EKS], at_key=True)
-    faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
     spec = parts.eks or EksSpec()
+    if not parts.profile.joins_eks:  # fleets and software are HyperPod's
+        return _check_existing(spec) if spec.existing else _check_control_plane(parts) + _check_new(spec, parts)
+    faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
     faults += [*check_names(parts), *_check_mirror(spec, parts), *_check_serving(spec, parts)]
     faults += [*_check_autoscaler(spec, parts), *_check_domains(spec, parts)]
     if spec.existing is not None:
@@ -314,7 +316,7 @@ def _check_new(spec: EksSpec, parts: SpecParts) -> list[Fault]:
 
 def check_new_version(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
     """Find a version to which the control plane of a deployed cluster does not go in one deployment."""
-    if any(not ORCHESTRATORS[one.orchestrator].joins_eks or one.eks.existing for one in (deployed, wanted)):
+    if any(not ORCHESTRATORS[one.orchestrator].uses_eks or one.eks.existing for one in (deployed, wanted)):
         return []
     before, after = (one.eks.kubernetes_version or DEFAULT_KUBERNETES_VERSION for one in (deployed, wanted))
     return faults_at(("eks", "kubernetes_version"), check_version_change(before, after))

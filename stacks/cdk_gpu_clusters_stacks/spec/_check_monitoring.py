@@ -130,6 +130,10 @@ def _check_brake(brake: BrakeSpec, parts: SpecParts, fleets: Sequence[PlannedFle
 
 def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find nodes that no collector reads, a place without one, and a retention that AWS refuses."""
+    if parts.profile.joins_batch:
+        return faults_at(_METRICS, [_NO_GROUP], at_key=True)
+    if parts.profile.joins_hyperpod:
+        return faults_at(_METRICS, [_NOT_FOUND_ON_HYPERPOD])
     findings = []
     if not parts.profile.joins_eks:
         taken = [(SLURM_LABEL, True, None)] if parts.profile.joins_slurm else []
@@ -142,6 +146,14 @@ def _check_metrics(metrics: MetricsSpec, parts: SpecParts, fleets: Sequence[Plan
     if parts.profile.joins_eks and metrics.zone_id is not None:
         faults += faults_at((*_METRICS, "zone_id"), [_zone_without_effect(metrics.zone_id)])
     return faults + _check_retention(metrics, parts.region)
+
+
+_NO_GROUP = SCRAPE_TARGET.finding(
+    cause="the collector finds nodes by their Auto Scaling group or by AWS PCS, and those of AWS Batch have neither",
+    got="metrics with orchestrator: batch",
+    allowed="orchestrator ec2, eks or pcs",
+    fix="remove metrics: the dashboard and the alarms read what nodes report to CloudWatch",
+)
 
 
 def _check_installed(metrics: MetricsSpec, fleets: Sequence[PlannedFleet]) -> list[Fault]:
@@ -175,6 +187,14 @@ def _check_subnets(parts: SpecParts) -> list[Finding]:
     fix = "add service_subnets of two zones to network"
     found = check_place(sorted(network.service_subnets)[:MOST_SUBNETS], region=parts.region)
     return [replace(one, fix=fix) if one.id == SCRAPER_SUBNETS.id else one for one in found]
+
+
+_NOT_FOUND_ON_HYPERPOD = SCRAPE_TARGET.finding(
+    cause="nodes of HyperPod are instances of an account of SageMaker, where the collector does not find them",
+    got="monitoring.metrics on HyperPod",
+    allowed="dashboard and budget",
+    fix="remove metrics; the observability of SageMaker HyperPod collects metrics of its nodes",
+)
 
 
 def _nothing_to_scrape() -> Finding:

@@ -13,6 +13,7 @@ from typing import Any
 from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.fleet.node import node_settings
 from cdk_gpu_clusters.fleet.plan import Topic
+from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.ray import check_ray_nodes, ray_part
@@ -587,7 +588,7 @@ def check_ray(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
     if spec.ray is None:
         return []
     profile = fleet.profile
-    if profile.joins_eks or profile.runs_slurm:
+    if profile.group is not GroupKind.AUTO_SCALING_GROUP:
         word = next(name for name, one in ORCHESTRATORS.items() if one is profile)
         finding = RAY_ON_EC2.finding(
             cause="something else starts the jobs of these nodes",

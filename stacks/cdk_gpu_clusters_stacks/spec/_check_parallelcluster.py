@@ -63,9 +63,10 @@ def check_export(spec: ClusterSpec) -> list[Fault]:
     profile = ORCHESTRATORS[spec.orchestrator]
     if profile.joins_parallelcluster:
         return []  # the check of the file found it
-    if profile.joins_eks:
+    if profile.joins_eks or profile.joins_batch:
+        work = "pods of Kubernetes" if profile.joins_eks else "containers of AWS Batch"
         finding = PARALLELCLUSTER_SOURCE.finding(
-            cause="jobs of this cluster are pods of Kubernetes",
+            cause=f"jobs of this cluster are {work}",
             got=f"orchestrator: {spec.orchestrator}",
             allowed="ec2, pcs, parallelcluster",
             fix="write orchestrator: parallelcluster, with training fleets",

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.rules.capacity import TIME_ZONE
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
-from . import _base, capacity, data, eks, fleet, inference, monitoring, network, parallelcluster, pcs
+from . import _base, capacity, data, eks, fleet, hyperpod, inference, monitoring, network, parallelcluster, pcs
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
 from ._meant import EXAMPLES, FLEET_KINDS, ROOT_KEYS, SYNONYMS, example_of, homes_of, meant_key, number_in, usable_name
@@ -161,29 +161,17 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 #: Other names of orchestrators.
 _ALSO_CALLED = {
+    "aws-batch": "batch",
     "kubernetes": "eks",
     "k8s": "eks",
     "slurm": "pcs",
     "none": "ec2",
     **dict.fromkeys(("aws-parallelcluster", "pcluster"), "parallelcluster"),
 }
-#: What a name begins with -> why no file has it, and what to do.
-_MADE_ELSEWHERE = {
-    "batch": (
-        "AWS Batch has constructs, and no cluster file",
-        "use BatchComputeEnvironment and BatchMultiNodeJob in an app of your own",
-    ),
-    "hyperpod": ("SageMaker HyperPod has constructs, and no cluster file", "use HyperPodCluster in an app of your own"),
-}
 
 
 def _orchestrator(value: object) -> Finding:
     word = str(value).lower()
-    for name, (cause, fix) in _MADE_ELSEWHERE.items():
-        if word.startswith(name):
-            return ORCHESTRATOR.finding(
-                cause=f"orchestrator: {cause}", got=show(value), allowed=", ".join(ORCHESTRATORS), fix=fix
-            )
     near = get_close_matches(_ALSO_CALLED.get(word, word), list(ORCHESTRATORS), n=1)
     return ORCHESTRATOR.finding(
         cause="orchestrator: not one that this version builds",
@@ -262,6 +250,7 @@ FORMS = {
         Form("capacity_blocks", "{capacity_blocks: [{capacity_block: cr-…, ends_at: …}, …]}"),
         Form("ultraserver_block", "{ultraserver_block: arn:…, ends_at: …}", "arn:"),
         Form("new_reservation", "{new_reservation: {end_date: …}}"),
+        Form("training_plan", "{training_plan: arn:…}", "arn:aws:sagemaker:"),
     ),
     "image": (
         Form("id", "{id: ami-…}", "ami-"),
@@ -371,6 +360,11 @@ PATTERNS = {
         "",
     ),
     _pattern_of(pcs.SlurmVersion): ("a version of Slurm, in quotes", f'"{DEFAULT_SLURM_VERSION}"', ""),
+    _pattern_of(hyperpod.SecretArn): (
+        "the ARN of a secret",
+        "arn:aws:secretsmanager:us-east-1:123456789012:secret:slurm-AbCdEf",
+        "",
+    ),
     _pattern_of(pcs.ClusterId): ("the id of a cluster of AWS PCS", "pcs_abc1234567", ""),
     r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
 }

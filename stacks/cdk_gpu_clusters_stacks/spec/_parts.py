@@ -14,9 +14,11 @@ from cdk_gpu_clusters.fleet.profile import EC2, OrchestratorProfile
 
 from ._document import Key
 from ._meant import FLEET_KINDS, meant_key
+from .batch import BatchSpec
 from .data import StoreSpec
 from .eks import EksSpec
 from .fleet import FleetSpec
+from .hyperpod import HyperPodSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
 from .model import ORCHESTRATORS, ClusterSpec
 from .monitoring import MonitoringSpec
@@ -68,9 +70,13 @@ class SpecParts:
         eks_is_broken: Whether its section has a fault.
         pcs: The Slurm cluster, as far as the file describes it.
         pcs_is_broken: Whether its section has a fault.
+        batch: The jobs of AWS Batch, as far as the file describes them.
+        batch_is_broken: Whether their section has a fault.
         parallelcluster: The cluster of AWS ParallelCluster, as far as the file describes it.
         parallelcluster_is_broken: Whether its section has a fault.
         slurm_section: That of the two that is of the orchestrator of the file, if it is valid.
+        hyperpod: The cluster of HyperPod, as far as the file describes it.
+        hyperpod_is_broken: Whether its section has a fault.
         monitoring: What shows and bounds the cluster, if its section is valid.
         monitoring_is_broken: Whether its section has a fault.
         paths: Directories that stores with a fault link to S3.
@@ -87,9 +93,13 @@ class SpecParts:
     eks_is_broken: bool = False
     pcs: PcsSpec | None = None
     pcs_is_broken: bool = False
+    batch: BatchSpec | None = None
+    batch_is_broken: bool = False
     parallelcluster: ParallelClusterSpec | None = None
     parallelcluster_is_broken: bool = False
     slurm_section: PcsSpec | ParallelClusterSpec | None = None
+    hyperpod: HyperPodSpec | None = None
+    hyperpod_is_broken: bool = False
     monitoring: MonitoringSpec | None = None
     monitoring_is_broken: bool = False
     paths: Mapping[Key, str] = field(default_factory=dict)
@@ -97,7 +107,7 @@ class SpecParts:
     @property
     def makes_eks(self) -> bool:
         """Whether a cluster of EKS is made, as far as its section is valid."""
-        return self.profile.joins_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
+        return self.profile.uses_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
 
     @property
     def makes_slurm(self) -> bool:
@@ -122,8 +132,10 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
         profile=ORCHESTRATORS[spec.orchestrator],
         eks=None if spec.eks == EksSpec() else spec.eks,
         pcs=None if spec.pcs == PcsSpec() else spec.pcs,
+        batch=None if spec.batch == BatchSpec() else spec.batch,
         parallelcluster=None if spec.parallelcluster == ParallelClusterSpec() else spec.parallelcluster,
         slurm_section=spec.slurm_section,
+        hyperpod=None if spec.hyperpod == HyperPodSpec() else spec.hyperpod,
         monitoring=spec.monitoring,
     )
 
@@ -132,8 +144,11 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
     """The valid parts of a file that has faults."""
     region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
     monitoring = _if_valid(_MONITORING, data.get("monitoring"))
-    pcs = _if_valid(_PCS, data.get("pcs"), context)
-    parallelcluster = _if_valid(_PARALLELCLUSTER, data.get("parallelcluster"))
+    pcs, batch = _if_valid(_PCS, data.get("pcs"), context), _if_valid(_BATCH, data.get("batch"))
+    parallelcluster, hyperpod = (
+        _if_valid(_PARALLELCLUSTER, data.get("parallelcluster")),
+        _if_valid(_HYPERPOD, data.get("hyperpod")),
+    )
     profile = next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator", "ec2")), None)
     return SpecParts(
         region if isinstance(region, str) and region else None,
@@ -147,9 +162,13 @@ def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         eks_is_broken="eks" in data and eks is None,
         pcs=None if profile is None else pcs,
         pcs_is_broken="pcs" in data and pcs is None,
+        batch=None if profile is None else batch,
+        batch_is_broken="batch" in data and batch is None,
         parallelcluster=None if profile is None else parallelcluster,
         parallelcluster_is_broken="parallelcluster" in data and parallelcluster is None,
         slurm_section=parallelcluster if (profile or EC2).joins_parallelcluster else pcs,
+        hyperpod=None if profile is None else hyperpod,
+        hyperpod_is_broken="hyperpod" in data and hyperpod is None,
         monitoring=monitoring,
         monitoring_is_broken="monitoring" in data and monitoring is None,
         paths=dict(_linked_paths(data.get("data"))),
@@ -194,7 +213,9 @@ _NETWORK: TypeAdapter[Any] = TypeAdapter(NetworkSpec)
 _MONITORING: TypeAdapter[Any] = TypeAdapter(MonitoringSpec)
 _EKS: TypeAdapter[Any] = TypeAdapter(EksSpec)
 _PCS: TypeAdapter[Any] = TypeAdapter(PcsSpec)
+_BATCH: TypeAdapter[Any] = TypeAdapter(BatchSpec)
 _PARALLELCLUSTER: TypeAdapter[Any] = TypeAdapter(ParallelClusterSpec)
+_HYPERPOD: TypeAdapter[Any] = TypeAdapter(HyperPodSpec)
 
 
 def _if_valid(form: TypeAdapter[Any], raw: object, context: Mapping[str, Path] | None = None) -> Any:

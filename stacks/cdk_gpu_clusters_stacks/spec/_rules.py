@@ -240,6 +240,44 @@ EKS_WEIGHTS = define_rule(
     "weights on EKS lie on a file system that the fleet mounts, or come from S3",
     source="a pod sees no folder of its node",
 )
+BATCH_SECTION = define_rule("GPU-SPEC-084", "the section of AWS Batch is for orchestrator batch", source=_FORMAT)
+BATCH_INFERENCE = define_rule(
+    "GPU-SPEC-085",
+    "AWS Batch has training fleets only",
+    source='AWS Batch user guide, "Jobs": a job runs until its container ends; this library has model servers on plain '
+    "EC2 and on Amazon EKS",
+)
+BATCH_JOBS = define_rule(
+    "GPU-SPEC-086",
+    "a job of AWS Batch is of a training fleet, with an image for its nodes",
+    source="aws/deep-learning-containers, .github/config/image/pytorch/2.13-ec2-cuda.yml: AWS's image with PyTorch is "
+    "built for NVIDIA GPUs on x86_64",
+)
+BATCH_UNUSED = define_rule(
+    "GPU-SPEC-087",
+    "a key of a fleet that containers of AWS Batch cannot use has no effect",
+    source='Amazon ECS developer guide, "Task networking for tasks with the awsvpc network mode": '
+    "ECS_AWSVPC_BLOCK_IMDS; containers of multi-node jobs have an interface of their own",
+)
+HYPERPOD_SECTION = define_rule(
+    "GPU-SPEC-088", "the section of SageMaker HyperPod is for its orchestrators", source=_FORMAT
+)
+HYPERPOD_INFERENCE = define_rule(
+    "GPU-SPEC-089",
+    "a cluster of HyperPod has training fleets only",
+    source="this library: it has model servers on plain EC2 and on Amazon EKS",
+)
+HYPERPOD_GROUPS = define_rule(
+    "GPU-SPEC-090",
+    "a group of HyperPod is a training fleet, whose name the groups of Slurm do not have",
+    source="botocore 1.44.5, sagemaker service model: ClusterInstanceGroupSpecification: a group has a name of its own",
+)
+HYPERPOD_UNUSED = define_rule(
+    "GPU-SPEC-091",
+    "a fleet on HyperPod has no key without effect",
+    source="CloudFormation registry schema of AWS::SageMaker::Cluster (2026-10-20): no such property of an instance "
+    "group; SageMaker launches the nodes in an account of its own",
+)
 PARALLELCLUSTER_SOURCE = define_rule(
     "GPU-SPEC-092",
     "a cluster that becomes one of AWS ParallelCluster runs jobs on nodes of its own",

@@ -1,4 +1,4 @@
-"""`capacity` of a fleet: where its instances come from, in one of eight forms."""
+"""`capacity` of a fleet: where its instances come from, in one of nine forms."""
 
 from __future__ import annotations
 
@@ -243,6 +243,15 @@ class NewReservation(SpecModel):
     new_reservation: NewReservationOptions = Field(description="The reservation to make.")
 
 
+class TrainingPlan(SpecModel):
+    """A flexible training plan of SageMaker that was bought already, with an `orchestrator` of HyperPod."""
+
+    training_plan: Annotated[str, StringConstraints(min_length=1)] = Field(
+        description="ARN of the plan.",
+        examples=["arn:aws:sagemaker:us-east-1:123456789012:training-plan/research"],
+    )
+
+
 #: Leading keys of the forms that are mappings.
 _KEYS = (
     "on_demand",
@@ -253,6 +262,7 @@ _KEYS = (
     "capacity_blocks",
     "ultraserver_block",
     "new_reservation",
+    "training_plan",
 )
 
 
@@ -272,7 +282,8 @@ CapacitySpec = Annotated[
     | Annotated[CapacityBlock, Tag("<capacity_block>")]
     | Annotated[CapacityBlocks, Tag("<capacity_blocks>")]
     | Annotated[UltraServerBlock, Tag("<ultraserver_block>")]
-    | Annotated[NewReservation, Tag("<new_reservation>")],
+    | Annotated[NewReservation, Tag("<new_reservation>")]
+    | Annotated[TrainingPlan, Tag("<training_plan>")],
     Discriminator(_form),
 ]
 
@@ -280,8 +291,10 @@ CapacitySpec = Annotated[
 def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
     """A capacity as the plain values that the library's rules take.
 
-    A reservation made here has no id yet, so its terms have none.
+    A reservation made here has no id yet, so its terms have none. Of a training plan only SageMaker knows the terms.
     """
+    if isinstance(capacity, TrainingPlan):
+        return CapacityTerms(kind=CapacityKind.ON_DEMAND)
     if isinstance(capacity, OnDemand):
         return CapacityTerms(kind=CapacityKind.ON_DEMAND, ends_at=capacity.on_demand.ends_at)
     if isinstance(capacity, Spot):
@@ -340,6 +353,11 @@ def block_sizes(capacity: CapacitySpec, node_count: int) -> dict[str, int]:
     if not terms.blocks:
         return {terms.reservation_group_arn or str(terms.reservation_id): node_count}
     return {block.reservation_id: block.node_count or node_count for block in terms.blocks}
+
+
+def training_plan_of(capacity: CapacitySpec) -> str | None:
+    """ARN of the training plan that nodes of HyperPod come from; None for other capacity."""
+    return capacity.training_plan if isinstance(capacity, TrainingPlan) else None
 
 
 def placement_group_of(capacity: CapacitySpec) -> str | None:

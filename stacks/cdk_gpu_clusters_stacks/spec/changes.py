@@ -71,6 +71,9 @@ class Resource(Enum):
     #: The configuration of AWS ParallelCluster, which is in no template.
     CONFIGURATION = auto()
 
+    #: The cluster of SageMaker HyperPod: what its instance groups share.
+    HYPERPOD_CLUSTER = auto()
+
     RESERVATION = auto()
     RESERVED_PLACEMENT = auto()
 
@@ -79,6 +82,7 @@ class Resource(Enum):
     EC2_TEMPLATE = auto()
     EKS_TEMPLATE = auto()
     PCS_TEMPLATE = auto()
+    BATCH_TEMPLATE = auto()
     AUTO_SCALING_GROUP = auto()
     NODE_GROUP = auto()
     #: What EKS cannot change of a node group: with another one it is another node group.
@@ -86,6 +90,11 @@ class Resource(Enum):
     #: The objects of Karpenter in the place of a launch template and a node group.
     NODE_POOL = auto()
     COMPUTE_NODE_GROUP = auto()
+    COMPUTE_ENVIRONMENT = auto()
+    JOB_QUEUE = auto()
+    JOB_DEFINITION = auto()
+    #: The part of a HyperPod cluster that is a fleet, with its lifecycle script.
+    INSTANCE_GROUP = auto()
     NODE_ROLE = auto()
     PLACEMENT_GROUP = auto()
     #: What grows a fleet when its block is delivered, and drains it before the end.
@@ -122,7 +131,7 @@ class Resource(Enum):
 
 
 #: The launch template of a fleet under any orchestrator.
-TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE, Resource.PCS_TEMPLATE)
+TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE, Resource.PCS_TEMPLATE, Resource.BATCH_TEMPLATE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
+from ._check_batch import check_batch, check_environment_of, check_job_of
 from ._check_canary import check_canaries
 from ._check_data import check_stores
 from ._check_eks import check_devices, check_efa_claims, check_eks, check_node_pool
+from ._check_hyperpod import check_group_of, check_hyperpod
 from ._check_inference import check_balancer, check_inference_nodes, check_inference_values, check_server
 from ._check_monitoring import check_monitoring
 from ._check_multi_node import check_model_over_nodes
@@ -91,7 +93,8 @@ def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
     faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
     faults += check_slinky(parts, fleets) + check_eks_teams(parts, fleets) + check_efa_claims(parts, fleets)
     faults += check_canaries(fleets)
-    faults += check_pcs(parts, fleets) + check_parallelcluster(parts, fleets) + check_monitoring(parts, fleets)
+    faults += check_pcs(parts, fleets) + check_parallelcluster(parts, fleets) + check_batch(parts)
+    faults += check_hyperpod(parts) + check_monitoring(parts, fleets)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
         faults += check_service_network(parts.network, fleets)
@@ -126,7 +129,10 @@ def _check_fabrics(views: Sequence[PlannedFleet]) -> list[Fault]:
     fabrics: dict[str, list[PlannedFleet]] = {}
     for view in views:
         fabric = getattr(view.spec, "fabric", None)
-        if fabric is not None and view.plan.efa and not view.broken & {"fabric", "efa"}:
+        # All nodes of HyperPod are in the one security group of their cluster.
+        if fabric is None or view.profile.joins_hyperpod:
+            continue
+        if view.plan.efa and not view.broken & {"fabric", "efa"}:
             fabrics.setdefault(fabric, []).append(view)
     for fabric, members in fabrics.items():
         findings = check_fabric([member.plan.instance_type for member in members])
@@ -155,6 +161,9 @@ _OF_NODES: tuple[tuple[frozenset[str], FleetCheck], ...] = (
     (frozenset({"capacity"}), check_group_region),
     (frozenset({"capacity", "update"}), check_node_group),
     (COUNTS | {"capacity", "mig", "update"}, check_compute_nodes),
+    (COUNTS | {"capacity", "mig", "update"}, check_environment_of),
+    (COUNTS | {"efa", "interface_policy"}, check_job_of),
+    (COUNTS | {"capacity", "interface_policy", "mig", "mounts"}, check_group_of),
     (COUNTS | {"capacity", "efa", "interface_policy", "managed_by", "mig", "update"}, check_node_pool),
     (frozenset({"image"}), check_machine_image),
     (frozenset(), check_devices),

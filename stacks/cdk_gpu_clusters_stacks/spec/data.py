@@ -434,7 +434,10 @@ class CheckpointOptions(SpecModel):
     )
     encryption_key_arn: Annotated[KeyArn | None, updates(Resource.BUCKET, Resource.DIRECTORY_BUCKET)] = _KEY
     express_zone_id: Annotated[
-        Text | None, updates(*TEMPLATES), replaces(Resource.DIRECTORY_BUCKET), makes(Resource.MORE_ENDPOINTS)
+        Text | None,
+        updates(*TEMPLATES, Resource.JOB_DEFINITION),
+        replaces(Resource.DIRECTORY_BUCKET),
+        makes(Resource.MORE_ENDPOINTS),
     ] = Field(
         default=None,
         description="Zone id of the fleets, for a directory bucket there. Default: none. A change replaces it.",
@@ -460,19 +463,19 @@ class CheckpointsSpec(SpecModel):
 class ExistingCheckpointsOptions(SpecModel):
     """Buckets that exist already, and their key."""
 
-    bucket_name: Annotated[BucketName, updates(*TEMPLATES)] = Field(
+    bucket_name: Annotated[BucketName, updates(*TEMPLATES, Resource.JOB_DEFINITION)] = Field(
         description="Name of the bucket.", examples=["my-checkpoints"]
     )
     encryption_key_arn: Annotated[KeyArn | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Customer managed KMS key of the buckets, which the nodes may use then. Default: they have none.",
     )
-    express_bucket_name: Annotated[ExpressBucketName | None, updates(*TEMPLATES), makes(Resource.MORE_ENDPOINTS)] = (
-        Field(
-            default=None,
-            description="Name of a directory bucket of S3 Express One Zone in the fleets' zone. Default: none.",
-            examples=["llama--use1-az4--x-s3"],
-        )
+    express_bucket_name: Annotated[
+        ExpressBucketName | None, updates(*TEMPLATES, Resource.JOB_DEFINITION), makes(Resource.MORE_ENDPOINTS)
+    ] = Field(
+        default=None,
+        description="Name of a directory bucket of S3 Express One Zone in the fleets' zone. Default: none.",
+        examples=["llama--use1-az4--x-s3"],
     )
 
 
@@ -565,3 +568,29 @@ def serves_efa(store: StoreSpec | None) -> bool | None:
     if isinstance(store, LustreSpec):
         return store.lustre.efa
     return store.existing_lustre.efa if isinstance(store, ExistingLustreSpec) else None
+
+
+def named_checkpoints(store: object) -> tuple[str, str | None] | None:
+    """The names of buckets for checkpoints, of the Region and of the directory, as far as the file has them.
+
+    Args:
+        store: A store of the file.
+
+    Returns:
+        None for other stores, and if CloudFormation or the store itself makes a name.
+
+    Example:
+        >>> named_checkpoints(CheckpointsSpec(checkpoints=CheckpointOptions(bucket_name="llama")))
+        ('llama', None)
+    """
+    if isinstance(store, ExistingCheckpointsSpec):
+        existing = store.existing_checkpoints
+        return existing.bucket_name, existing.express_bucket_name
+    if not isinstance(store, CheckpointsSpec) or store.checkpoints.bucket_name is None:
+        return None
+    options, zone = store.checkpoints, store.checkpoints.express_zone_id
+    if zone is None:
+        return store.checkpoints.bucket_name, None
+    if options.express_base_name is None:
+        return None
+    return store.checkpoints.bucket_name, f"{options.express_base_name}--{zone}--x-s3"

@@ -245,11 +245,11 @@ class GatewaySpec(SpecModel):
 class ExistingEksSpec(SpecModel):
     """A cluster of Amazon EKS that exists already. Nothing is looked up."""
 
-    cluster_name: Annotated[Text, replaces(Resource.NODE_GROUP, Resource.SCRAPER)] = Field(
+    cluster_name: Annotated[Text, replaces(Resource.NODE_GROUP, Resource.SCRAPER, Resource.HYPERPOD_CLUSTER)] = Field(
         description="Name of the cluster.", examples=["research"]
     )
     cluster_security_group_id: Annotated[
-        SecurityGroupId, updates(Resource.EKS_TEMPLATE), replaces(Resource.SCRAPER)
+        SecurityGroupId, updates(Resource.EKS_TEMPLATE), replaces(Resource.SCRAPER, Resource.HYPERPOD_CLUSTER)
     ] = Field(description="The security group that EKS made for it, as describe-cluster shows it.")
     kubernetes_version: Annotated[KubernetesVersion, updates(Resource.NODE_GROUP)] = Field(
         description="Its version, in quotes.", examples=["1.34"]
@@ -276,7 +276,9 @@ class ExistingEksSpec(SpecModel):
 class EksSpec(SpecModel):
     """The cluster of Amazon EKS: made here, or an existing one."""
 
-    existing: Annotated[ExistingEksSpec | None, updates(Resource.SOFTWARE, Resource.KARPENTER)] = Field(
+    existing: Annotated[
+        ExistingEksSpec | None, updates(Resource.SOFTWARE, Resource.KARPENTER), replaces(Resource.HYPERPOD_CLUSTER)
+    ] = Field(
         default=None,
         description="A cluster that exists already. Default: one is made, in a stack of its own.",
     )
@@ -327,6 +329,13 @@ class EksSpec(SpecModel):
         default=KubectlSpec(),
         description="kubectl for the nodes, for scripts of yours: EKS's images have none, and the watchdog needs none.",
     )
+
+    @property
+    def without_software(self) -> EksSpec:
+        """The cluster as HyperPod uses it, which brings software and teams of its own."""
+        names = ("software", "teams", "gateway", "kubectl")
+        usual = {name: type(self).model_fields[name].get_default() for name in names}
+        return self.model_copy(update=usual)
 
     @property
     def all_teams(self) -> tuple[Team, ...]:

@@ -326,7 +326,15 @@ class NodesSpec(SpecModel):
 
     instance_type: Annotated[
         Text,
-        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.NODE_GROUP_IDENTITY),
+        updates(
+            Resource.EC2_TEMPLATE,
+            Resource.PCS_TEMPLATE,
+            Resource.BATCH_TEMPLATE,
+            Resource.NODE_GROUP_IDENTITY,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.JOB_DEFINITION,
+            Resource.INSTANCE_GROUP,
+        ),
         replaces(Resource.COMPUTE_NODE_GROUP, Resource.RESERVATION),
     ] = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
     nodes: Annotated[
@@ -335,8 +343,11 @@ class NodesSpec(SpecModel):
             Resource.AUTO_SCALING_GROUP,
             Resource.NODE_GROUP,
             Resource.COMPUTE_NODE_GROUP,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.JOB_DEFINITION,
             Resource.BLOCK_FOLLOWER,
             Resource.RESERVATION,
+            Resource.INSTANCE_GROUP,
         ),
     ] = Field(default=None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`.")
     min_nodes: Annotated[int | None, changes_with("nodes")] = Field(
@@ -352,17 +363,23 @@ class NodesSpec(SpecModel):
             Resource.AUTO_SCALING_GROUP,
             Resource.NODE_GROUP_IDENTITY,
             Resource.COMPUTE_NODE_GROUP,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.JOB_QUEUE,
             Resource.RESERVATION,
             Resource.BLOCK_FOLLOWER,
             Resource.BLOCK_GROUP,
             Resource.RESERVATION_GROUP,
+            Resource.INSTANCE_GROUP,
         ),
     ] = Field(
         default=OnDemand(),
         description="Where the instances come from: on_demand, spot, an existing reservation or group of them, "
         "a Capacity Block, several of them, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
-    image: Annotated[ImageSpec | None, updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE)] = Field(
+    image: Annotated[
+        ImageSpec | None,
+        updates(Resource.EC2_TEMPLATE, Resource.PCS_TEMPLATE, Resource.BATCH_TEMPLATE, Resource.INSTANCE_GROUP),
+    ] = Field(
         default=None,
         description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}, "
         "also with framework: pytorch. "
@@ -373,7 +390,7 @@ class NodesSpec(SpecModel):
     )
     placement: Annotated[
         Literal["cluster", "spread", "partition", "none"] | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY),
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.COMPUTE_ENVIRONMENT),
         replaces(Resource.PLACEMENT_GROUP, Resource.RESERVATION),
         makes(Resource.RESERVED_PLACEMENT),
     ] = Field(
@@ -389,7 +406,9 @@ class NodesSpec(SpecModel):
         description="What launches and ends the nodes on Amazon EKS. `eks`: a managed node group. `karpenter`: a node "
         "pool of Karpenter, which the deployment installs, with the same nodes. Default: eks.",
     )
-    mig: Annotated[MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP)] = Field(
+    mig: Annotated[
+        MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP, Resource.INSTANCE_GROUP)
+    ] = Field(
         default=None,
         description="How every GPU is split with MIG: profiles separated by commas, by name or id, the same for all "
         "GPUs; or a list, one text for each GPU, `off` for an unsplit one. Not with EFA. Default: no split.",
@@ -399,7 +418,16 @@ class NodesSpec(SpecModel):
         default="after",
         description="Whether GPUs are split after or before NVIDIA's fabric manager starts.",
     )
-    mounts: Annotated[dict[Text, Name], updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP, Resource.MOUNT_RULES)] = Field(
+    mounts: Annotated[
+        dict[Text, Name],
+        updates(
+            *TEMPLATES,
+            Resource.COMPUTE_NODE_GROUP,
+            Resource.JOB_DEFINITION,
+            Resource.MOUNT_RULES,
+            Resource.INSTANCE_GROUP,
+        ),
+    ] = Field(
         default={},
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
         examples=[{"/fsx": "corpus"}],
@@ -407,7 +435,7 @@ class NodesSpec(SpecModel):
     read_only_mounts: Annotated[tuple[Text, ...], AsTuple, updates(*TEMPLATES)] = Field(
         default=(), description="Directories of `mounts` at which the nodes only read.", examples=[["/data"]]
     )
-    watch: Annotated[WatchSpec, updates(*TEMPLATES)] = Field(
+    watch: Annotated[WatchSpec, updates(*TEMPLATES, Resource.INSTANCE_GROUP)] = Field(
         default=WatchSpec(), description="What the watchdog of each node may do."
     )
     alarms: Annotated[AlarmsSpec, updates(Resource.EC2_TEMPLATE)] = Field(
@@ -536,7 +564,15 @@ class FleetSpec(NodesSpec):
 
     efa: Annotated[
         bool | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.NODE_GROUP, Resource.COMPUTE_NODE_GROUP),
+        updates(
+            *TEMPLATES,
+            Resource.NODE_GROUP_IDENTITY,
+            Resource.NODE_GROUP,
+            Resource.COMPUTE_NODE_GROUP,
+            Resource.COMPUTE_ENVIRONMENT,
+            Resource.JOB_DEFINITION,
+            Resource.INSTANCE_GROUP,
+        ),
         makes(Resource.FLEET_SECURITY_GROUP, Resource.MOUNT_RULES),
     ] = Field(
         default=None,
@@ -544,18 +580,18 @@ class FleetSpec(NodesSpec):
     )
     interface_policy: Annotated[
         Annotated[InterfacePolicy, Field(strict=False)] | None,
-        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY),
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.JOB_DEFINITION, Resource.INSTANCE_GROUP),
     ] = Field(
         default=None,
         description="How network interfaces are laid out. `minimum-ip`: full EFA bandwidth for one IP address a "
         "node. `maximum-ena-bandwidth`: more IP bandwidth, more addresses. `efa-per-card`: one `efa` a card. "
         "Default: minimum-ip.",
     )
-    fabric: Annotated[Name, updates(*TEMPLATES)] = Field(
+    fabric: Annotated[Name, updates(*TEMPLATES, Resource.COMPUTE_ENVIRONMENT)] = Field(
         default="default",
         description="Fleets with the same fabric share one EFA security group and reach each other.",
     )
-    scratch: Annotated[bool, updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP)] = Field(
+    scratch: Annotated[bool, updates(*TEMPLATES, Resource.COMPUTE_NODE_GROUP, Resource.JOB_DEFINITION)] = Field(
         default=True,
         description="Whether the local disks of a node, where its type has some, become one file system at /scratch. "
         "It is empty after every stop of the instance.",
@@ -565,12 +601,12 @@ class FleetSpec(NodesSpec):
         description="What a changed launch template does to running nodes. `never`: they stay as they are. "
         "`rolling`: they are replaced in turn.",
     )
-    environment: Annotated[Environment, updates(*TEMPLATES)] = Field(
+    environment: Annotated[Environment, updates(*TEMPLATES, Resource.JOB_DEFINITION, Resource.INSTANCE_GROUP)] = Field(
         default={},
         description="Environment variables for every login shell and service of the nodes: "
         "one line of printable ASCII each.",
     )
-    user_data: Annotated[ScriptPath | None, updates(*TEMPLATES)] = Field(
+    user_data: Annotated[ScriptPath | None, updates(*TEMPLATES, Resource.INSTANCE_GROUP)] = Field(
         default=None,
         description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
     )
@@ -588,7 +624,7 @@ class FleetSpec(NodesSpec):
         "so have the role of the nodes. `*` for all users.",
         examples=[["ubuntu"]],
     )
-    checkpoints: Annotated[Name | None, updates(*TEMPLATES)] = Field(
+    checkpoints: Annotated[Name | None, updates(*TEMPLATES, Resource.JOB_DEFINITION, Resource.INSTANCE_GROUP)] = Field(
         default=None,
         description="Store of `data` for checkpoints, which the nodes may read and write below `checkpoint_prefix`. "
         "They find it in CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
@@ -596,7 +632,9 @@ class FleetSpec(NodesSpec):
     checkpoints_read_only: Annotated[bool, updates(Resource.NODE_ROLE)] = Field(
         default=False, description="Whether the nodes only read checkpoints, such as those of another fleet."
     )
-    checkpoint_prefix: Annotated[KeyPrefix | None, updates(*TEMPLATES)] = Field(
+    checkpoint_prefix: Annotated[
+        KeyPrefix | None, updates(*TEMPLATES, Resource.JOB_DEFINITION, Resource.INSTANCE_GROUP)
+    ] = Field(
         default=None,
         description="Folder of the fleet in the store for checkpoints; fleets with the same one share their "
         "checkpoints. Default: the name of the fleet. An empty text opens the entire store.",

@@ -7,14 +7,25 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, PARALLELCLUSTER, PCS, OrchestratorProfile
+from cdk_gpu_clusters.fleet.profile import (
+    BATCH,
+    EC2,
+    EKS_MANAGED,
+    HYPERPOD_EKS,
+    HYPERPOD_SLURM,
+    PARALLELCLUSTER,
+    PCS,
+    OrchestratorProfile,
+)
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
+from .batch import BatchSpec
 from .changes import NO_CHANGE, TEMPLATES, Resource, makes, replaces, updates
 from .data import StoreSpec, has_directory_bucket
 from .eks import EksSpec
 from .fleet import FleetSpec
+from .hyperpod import HyperPodSpec
 from .inference import InferenceFleetSpec
 from .monitoring import MonitoringSpec
 from .network import NetworkSpec
@@ -40,7 +51,10 @@ ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {
     "ec2": EC2,
     "eks": EKS_MANAGED,
     "pcs": PCS,
+    "batch": BATCH,
     "parallelcluster": PARALLELCLUSTER,
+    "hyperpod-slurm": HYPERPOD_SLURM,
+    "hyperpod-eks": HYPERPOD_EKS,
 }
 
 #: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
@@ -96,26 +110,35 @@ class ClusterSpec(SpecModel):
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
     orchestrator: Annotated[
-        Literal["ec2", "eks", "pcs", "parallelcluster"],
+        Literal["ec2", "eks", "pcs", "batch", "parallelcluster", "hyperpod-slurm", "hyperpod-eks"],
         updates(Resource.FLEET),
-        replaces(Resource.SCRAPER),
+        replaces(Resource.SCRAPER, Resource.HYPERPOD_CLUSTER),
         makes(Resource.MORE_ENDPOINTS, Resource.SCRAPER_GROUP, Resource.NODE_ADDRESSES, Resource.METRICS_ZONE),
     ] = Field(
         default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by "
         "`gpu-clusters run`. `eks`: managed node groups of Amazon EKS, jobs by Kubernetes. `pcs`: compute node "
-        "groups of AWS PCS, jobs by Slurm. `parallelcluster`: queues of AWS ParallelCluster, jobs by Slurm; "
-        "`gpu-clusters export` and `pcluster` make the cluster.",
+        "groups of AWS PCS, jobs by Slurm. `batch`: compute environments of AWS Batch, jobs by its queues. "
+        "`parallelcluster`: queues of AWS ParallelCluster, jobs by Slurm; `gpu-clusters export` and `pcluster` make "
+        "the cluster. `hyperpod-slurm` and `hyperpod-eks`: instance groups of SageMaker HyperPod, jobs by Slurm or by "
+        "Kubernetes.",
     )
     eks: Annotated[EksSpec, NO_CHANGE] = Field(
-        default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
+        default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks` or `hyperpod-eks`."
     )
     pcs: Annotated[PcsSpec, NO_CHANGE] = Field(
         default=PcsSpec(), description="The Slurm cluster of AWS PCS. Only with `orchestrator: pcs`."
     )
+    batch: Annotated[BatchSpec, NO_CHANGE] = Field(
+        default=BatchSpec(), description="Queues and jobs of AWS Batch. Only with `orchestrator: batch`."
+    )
     parallelcluster: Annotated[ParallelClusterSpec, NO_CHANGE] = Field(
         default=ParallelClusterSpec(),
         description="The Slurm cluster of AWS ParallelCluster. Only with `orchestrator: parallelcluster`.",
+    )
+    hyperpod: Annotated[HyperPodSpec, NO_CHANGE] = Field(
+        default=HyperPodSpec(),
+        description="The cluster of SageMaker HyperPod. Only with an `orchestrator` of HyperPod.",
     )
     monitoring: Annotated[MonitoringSpec, NO_CHANGE] = Field(
         default=MonitoringSpec(), description="A dashboard, a budget and metrics for Prometheus of the cluster."
@@ -150,6 +173,7 @@ class ClusterSpec(SpecModel):
             Resource.NODE_POOL,
             Resource.COMPUTE_NODE_GROUP,
             Resource.PCS_TEMPLATE,
+            Resource.COMPUTE_ENVIRONMENT,
             Resource.LOGIN_NODES,
             Resource.LOGIN_TEMPLATE,
         ),
@@ -157,6 +181,7 @@ class ClusterSpec(SpecModel):
             Resource.NODE_GROUP,
             Resource.SYSTEM_NODES,
             Resource.SLURM_CLUSTER,
+            Resource.HYPERPOD_CLUSTER,
             Resource.FILE_SYSTEM,
             Resource.SCRAPER,
         ),
@@ -194,6 +219,11 @@ class ClusterSpec(SpecModel):
         return self.pcs if profile.joins_slurm else None
 
     @property
+    def installs_software(self) -> bool:
+        """Whether the deployment installs software in the cluster of Amazon EKS; HyperPod brings a chart of its own."""
+        return ORCHESTRATORS[self.orchestrator].joins_eks and self.eks.software.apply
+
+    @property
     def slinky_fleets(self) -> tuple[str, ...]:
         """Training fleets whose nodes belong to Slurm on Kubernetes, that of its default partition first."""
         slurm = self.eks.software.slurm if ORCHESTRATORS[self.orchestrator].joins_eks else None
@@ -203,11 +233,13 @@ class ClusterSpec(SpecModel):
     def features(self) -> tuple[NetworkFeature, ...]:
         """What fleets do that calls AWS from inside the network."""
         features = list(FLEET_FEATURES)
-        if ORCHESTRATORS[self.orchestrator].joins_eks:
-            features += [*_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.eks.software.apply else [])]
+        if ORCHESTRATORS[self.orchestrator].uses_eks:
+            features += [*_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.installs_software else [])]
             features += [NetworkFeature.KARPENTER] if self.has_karpenter else []
         if ORCHESTRATORS[self.orchestrator].joins_slurm:
             features.append(NetworkFeature.PCS)
+        if ORCHESTRATORS[self.orchestrator].joins_batch:
+            features.append(NetworkFeature.BATCH)
         if any(map(has_directory_bucket, self.data.values())):
             features.append(NetworkFeature.S3_EXPRESS)
         return tuple(features)

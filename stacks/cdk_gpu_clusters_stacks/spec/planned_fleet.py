@@ -7,15 +7,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
-from cdk_gpu_clusters.catalogue.homes import nfs_options
+from cdk_gpu_clusters.catalogue.homes import HomeService, nfs_export, nfs_options
 from cdk_gpu_clusters.catalogue.images import Framework, OperatingSystem
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.fleet.compute_environment import (
+    ComputeEnvironmentPlan,
+    ComputeEnvironmentRequest,
+    MultiNodeJobPlan,
+    MultiNodeJobRequest,
+    plan_compute_environment,
+    plan_multi_node_job,
+)
 from cdk_gpu_clusters.fleet.compute_node_group import (
     ComputeNodeGroupPlan,
     ComputeNodeGroupRequest,
     plan_compute_node_group,
 )
+from cdk_gpu_clusters.fleet.instance_group import InstanceGroupPlan, InstanceGroupRequest, plan_instance_group
 from cdk_gpu_clusters.fleet.karpenter import is_static
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
@@ -35,9 +44,18 @@ from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.ray import RayNodes, watch_with_ray
 from cdk_gpu_clusters.node.settings import NodeWatch
-from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, Mount, NfsMount, ScratchSettings
+from cdk_gpu_clusters.node.storage import (
+    SCRATCH_MOUNT_POINT,
+    LustreMount,
+    Mount,
+    NfsMount,
+    ScratchSettings,
+    checkpoint_environment,
+)
+from cdk_gpu_clusters.rules.batch import LONGEST_WAIT_SECONDS
 from cdk_gpu_clusters.rules.cost import Estimate, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
+from cdk_gpu_clusters.rules.hyperpod import GroupOptions, MountKind
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.model_servers import (
@@ -50,9 +68,11 @@ from cdk_gpu_clusters.rules.model_servers import (
 from cdk_gpu_clusters.rules.scrape import METRICS_PORT
 
 from ._parts import FleetPart, SpecParts, parts_of
-from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
-from .data import StoreSpec, homes_export, homes_service, serves_efa
+from .batch import BatchJobSpec
+from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms, training_plan_of
+from .data import StoreSpec, homes_export, homes_service, named_checkpoints, serves_efa
 from .fleet import FleetSpec, ImageByOs
+from .hyperpod import InstanceGroupSpec
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .network import ExistingNetwork
@@ -103,6 +123,11 @@ class PlannedFleet(FleetPart):
     def node_count(self) -> int | None:
         """Most nodes that it can have, if that is valid."""
         return None if Field.NODES in self.plan.request.unknown else self.plan.request.maximum
+
+    @property
+    def has_fabric(self) -> bool:
+        """Whether an EFA fabric of the file is its security group; nodes of HyperPod share that of their cluster."""
+        return self.plan.efa and not self.profile.joins_hyperpod
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -156,10 +181,112 @@ class PlannedFleet(FleetPart):
                 key=self.name,
                 slurm_version=self.slurm_version,
                 slurm_settings=self.slurm_node_settings,
-                # The default is that of other orchestrators.
-                keeps_nodes="update" in self.spec.model_fields_set and self.spec.update == "never",
+                keeps_nodes=self._asks_to_keep_nodes,
             ),
         )
+
+    @cached_property
+    def compute_environment(self) -> ComputeEnvironmentPlan:
+        """What AWS Batch adds to it.
+
+        Raises:
+            ConfigError: If its type is unknown.
+        """
+        return plan_compute_environment(self.plan, ComputeEnvironmentRequest(keeps_nodes=self._asks_to_keep_nodes))
+
+    @property
+    def batch_job(self) -> BatchJobSpec:
+        """Its job on AWS Batch, as the file has it."""
+        batch = self.parts.batch
+        return BatchJobSpec() if batch is None else batch.jobs.get(self.name, BatchJobSpec())
+
+    @cached_property
+    def multi_node_job(self) -> MultiNodeJobPlan:
+        """What a container of its job on AWS Batch requests.
+
+        Raises:
+            ConfigError: If its type is unknown.
+        """
+        job, layout = self.batch_job, self.plan.interfaces_or_none
+        return plan_multi_node_job(
+            self.plan.instance_type,
+            MultiNodeJobRequest(
+                node_count=job.nodes or self.spec.maximum_nodes,
+                most_nodes=self.node_count,
+                efa_count=0 if layout is None else layout.efa_count,
+                memory_mib=job.memory_mib,
+                shared_memory_mib=job.shared_memory_mib,
+                attempts=job.attempts,
+                timeout_seconds=None if job.timeout_minutes is None else job.timeout_minutes * 60,
+            ),
+        )
+
+    @property
+    def blocked_minutes(self) -> int | None:
+        """When a job on AWS Batch that waits for capacity is cancelled; None for never: a block may begin in weeks."""
+        given = None if self.parts.batch is None else self.parts.batch.blocked_minutes
+        return given or (None if self.plan.terms.kind.is_block else LONGEST_WAIT_SECONDS // 60)
+
+    @property
+    def _asks_to_keep_nodes(self) -> bool:
+        """Whether the file has `update: never`, which is the default only of other orchestrators."""
+        return "update" in self.spec.model_fields_set and self.spec.update == "never"
+
+    @property
+    def group_options(self) -> InstanceGroupSpec:
+        """What the file has of its instance group beyond other orchestrators."""
+        hyperpod = self.parts.hyperpod
+        return InstanceGroupSpec() if hyperpod is None else hyperpod.groups.get(self.name, InstanceGroupSpec())
+
+    @property
+    def partition(self) -> str | None:
+        """Its partition in Slurm on HyperPod; None on Amazon EKS."""
+        return self.group_options.partition or (self.name if self.profile.is_hyperpod_slurm else None)
+
+    @property
+    def group_labels(self) -> Mapping[str, str]:
+        """Labels of its Kubernetes nodes on HyperPod; none on Slurm."""
+        return {} if self.profile.is_hyperpod_slurm else {FLEET_LABEL: self.name}
+
+    @cached_property
+    def instance_group(self) -> InstanceGroupPlan:
+        """What SageMaker HyperPod adds to it.
+
+        Raises:
+            ConfigError: If its type is unknown.
+        """
+        options, stores = self.group_options, self.parts.stores or {}
+        plan_arn = training_plan_of(self.spec.capacity)
+        return plan_instance_group(
+            self.plan,
+            InstanceGroupRequest(
+                known_name=self.name,
+                options=GroupOptions(
+                    partition=self.partition, labels=tuple(self.group_labels), image_release=options.image_release
+                ),
+                has_plan=plan_arn is not None,
+                plan_arn=plan_arn,
+                least_node_count=options.least_nodes,
+                deep_checks=options.deep_health_checks,
+                mounts={point: mount_kind(stores.get(name)) for point, name in self.spec.mounts.items()},
+                volume_gib=options.volume_gib,
+                labels=self.group_labels,
+                group_count=1 if self.profile.is_hyperpod_slurm else 2,  # with that of the cluster of Amazon EKS
+            ),
+        )
+
+    @property
+    def static_checkpoints(self) -> Mapping[str, str] | None:
+        """The variables of its checkpoints as far as the file has the names of the buckets; None if it has not."""
+        spec = self.spec
+        if not isinstance(spec, FleetSpec) or spec.checkpoints is None:
+            return {}
+        names = named_checkpoints((self.parts.stores or {}).get(spec.checkpoints))
+        if names is None:
+            return None
+        folder = spec.checkpoint_folder(self.name)
+        uris = [None if one is None else f"s3://{one}/{folder}".rstrip("/") for one in names]
+        return checkpoint_environment(s3_uri=str(uris[0]), express_s3_uri=uris[1])
 
     @property
     def slurm_node_settings(self) -> Mapping[str, str]:
@@ -177,8 +304,8 @@ class PlannedFleet(FleetPart):
 
     @property
     def update(self) -> str:
-        """What a changed launch template does to running nodes: `never` or `rolling`. Slurm's services replace them."""
-        return "rolling" if self.profile.runs_slurm else self.spec.update
+        """What a changed launch template does to running nodes: `never` or `rolling`. Slurm and Batch replace them."""
+        return "rolling" if self.profile.runs_slurm or self.profile.joins_batch else self.spec.update
 
     @property
     def root_volume_gib(self) -> int:
@@ -194,6 +321,8 @@ class PlannedFleet(FleetPart):
     def node_hour(self, region: str) -> Estimate:
         """What one node costs for an hour."""
         terms = self.plan.terms
+        if self.profile.joins_hyperpod:
+            return Estimate(low=None, high=None, reason="the catalogue has no prices of SageMaker HyperPod")
         return node_hour(
             self.plan.instance_type,
             terms.kind,
@@ -222,7 +351,7 @@ class PlannedFleet(FleetPart):
     def scratch_plan(self) -> tuple[bool, list[Finding]]:
         """Whether local disks become one file system, and what is wrong with what lies on it."""
         if isinstance(self.spec, FleetSpec):
-            return self.spec.scratch, []
+            return self.spec.scratch and not self.profile.joins_hyperpod, []
         weights = self.spec.server.weights
         return plan_scratch(
             None if weights is None else weights.path,
@@ -280,10 +409,14 @@ class PlannedFleet(FleetPart):
 
     @property
     def serves_metrics(self) -> bool:
-        """Whether a collector reads the metrics of its nodes: the file asks for it, and their watchdog serves them."""
+        """Whether a collector reads the metrics of its nodes: the file asks for it, and their watchdog serves them.
+
+        The collector finds no nodes of HyperPod: they are instances of another account.
+        """
         monitoring = self.parts.monitoring
-        asked = monitoring is not None and monitoring.metrics is not None and not self.profile.joins_parallelcluster
-        return asked and self.spec.watch.mode != "off"
+        asked = monitoring is not None and monitoring.metrics is not None
+        is_found = not self.profile.joins_hyperpod and not self.profile.joins_parallelcluster
+        return asked and is_found and self.spec.watch.mode != "off"
 
     @property
     def has_dns_record(self) -> bool:
@@ -361,6 +494,15 @@ class PlannedFleet(FleetPart):
         )
 
 
+def mount_kind(store: StoreSpec | None) -> MountKind:
+    """What HyperPod takes a store for; one with a fault may be of any kind."""
+    service = homes_service(store)
+    if service is None:
+        return MountKind.LUSTRE
+    is_whole = service is HomeService.OPENZFS and homes_export(store, service) == nfs_export(service)
+    return MountKind.OPENZFS if is_whole else MountKind.OTHER
+
+
 def planned_fleets(spec: ClusterSpec) -> list[PlannedFleet]:
     """The fleets of a cluster: training fleets, then inference fleets, in the order of the file.
 
@@ -398,7 +540,7 @@ def fleet_request(part: FleetPart, parts: SpecParts) -> FleetRequest:
         image=_image(spec) if parts.profile.image is ImageChoice.LIBRARY else None,
         mig=mig if mig is None or isinstance(mig, MigLayout) else tuple(mig),
         subnets=_subnets(part, parts),
-        pod_addresses=MINIMUM_IP_TARGET if parts.makes_eks else 0,
+        pod_addresses=MINIMUM_IP_TARGET if parts.makes_eks and parts.profile.joins_eks else 0,
         serves_models=serves,
         ready_timeout_seconds=ready or DEFAULT_READY_TIMEOUT_SECONDS,
         unknown=_CHECKED_ELSEWHERE | {_PARTS[name] for name in part.broken if name in _PARTS},

@@ -28,6 +28,7 @@ from cdk_gpu_clusters_stacks.failures.reading import FAILED_BOOTS, NOT_OF_NODES,
 from cdk_gpu_clusters_stacks.failures.table import Place
 from cdk_gpu_clusters_stacks.jobs.client import jobs_of, state_of
 from cdk_gpu_clusters_stacks.jobs.fleet import read_fleets
+from cdk_gpu_clusters_stacks.plan.model import ClusterPlan
 from cdk_gpu_clusters_stacks.preflight.account import Account, Answer
 from cdk_gpu_clusters_stacks.preflight.call import CALLER, INSTANCES, RESERVATIONS, Call, define_call
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
@@ -54,6 +55,7 @@ _FAILED_BOOT_AGE = timedelta(hours=1)
 _GROUP, _EKS, _PCS = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup", "AWS::PCS::ComputeNodeGroup"
 _ALARM_TYPES = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 _SLURM_JOBS = "Slurm has them: squeue on a login node"
+_BATCH_JOBS = "AWS Batch has them, with their nodes: aws batch list-jobs --job-queue, with the output JobQueueArn"
 _KUBERNETES_JOBS = "Kubernetes has them: kubectl get pods --all-namespaces"
 
 
@@ -98,12 +100,21 @@ def read_status(spec: ClusterSpec, account: Account, *, now: datetime) -> Status
         capacity=reader.capacity(resources),
         alarms=raised.alarms,
         alarm_count=raised.count,
-        jobs_elsewhere=_SLURM_JOBS if cluster.plan.slurm else _KUBERNETES_JOBS if cluster.plan.kubernetes else "",
+        jobs_elsewhere=_jobs_elsewhere(cluster.plan),
         cost=cost,
         usd_per_day=cost.per_hour and Usd(cost.per_hour.low * HOURS_PER_DAY, cost.per_hour.high * HOURS_PER_DAY),
         unread=missed.unread,
         absent=missed.absent,
     )
+
+
+def _jobs_elsewhere(plan: ClusterPlan) -> str:
+    """Where the jobs of an orchestrator are; nothing for those of plain EC2, which are read here."""
+    if any(fleet.compute_environment for fleet in plan.fleets):
+        return _BATCH_JOBS
+    if plan.slurm or (plan.hyperpod and plan.hyperpod.runs == "slurm"):
+        return _SLURM_JOBS
+    return _KUBERNETES_JOBS if plan.kubernetes else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cluster_files.batch_edits import EDITS_OF_BATCH
+from cluster_files.hyperpod_edits import EDITS_OF_HYPERPOD
+from cluster_files.orchestrators import OF_OTHERS
 from cluster_files.parallelcluster_edits import EDITS_OF_PARALLELCLUSTER
 from cluster_files.pcs_edits import EDITS_OF_PCS
 from cluster_files.store_edits import CLUSTER as STORES
@@ -197,7 +200,7 @@ RACK = (
 EXAMPLES_ON_EC2 = {
     path.stem: _on_ec2(path.read_text("utf-8"))
     for path in sorted(_SCRIPT.parent.glob("*.yaml"))
-    if not path.stem.startswith(("eks-", "pcs-", "parallelcluster-")) and path.stem not in REFUSED_BY_EKS
+    if not path.stem.startswith(OF_OTHERS) and path.stem not in REFUSED_BY_EKS
 }
 
 #: Name -> text of the file, text before, text after: another orchestrator, and edits of node groups.
@@ -753,8 +756,10 @@ EDITS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     **_EDITS_OF_EKS,
+    **EDITS_OF_BATCH,
     **EDITS_OF_PCS,
     **EDITS_OF_PARALLELCLUSTER,
+    **EDITS_OF_HYPERPOD,
 }
 
 

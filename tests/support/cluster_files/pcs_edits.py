@@ -72,6 +72,7 @@ _PLACED = (
     f"{_HEAD}orchestrator: pcs\nnetwork:\n  vpc_id: vpc-0123456789abcdef0\n"
     f"  subnet_ids: [subnet-0123456789abcdef0]\n  availability_zone: us-east-1a\n{_FLEETS}"
 )
+_ZONES = f"{_HEAD}orchestrator: pcs\nnetwork: {{ availability_zone: us-east-1a }}\n{_FLEETS}"
 
 
 def _cluster(key: str, value: str) -> tuple[str, str, str]:
@@ -160,6 +161,7 @@ EDITS_OF_PCS: dict[str, tuple[str, str, str]] = {
     "PCS: another fabric": (SLURM, "      mounts: { /home", "      fabric: own\n      mounts: { /home"),
     "PCS: tags of all": (f"{SLURM}tags: {{ a: b }}\n", "a: b", "a: c"),
     "PCS: a fleet renamed": (SLURM, "batch:", "spare:"),
+    "PCS: from EKS": (_ZONES.replace("pcs", "eks"), "orchestrator: eks\n", "orchestrator: pcs\n"),
     "PCS: another existing cluster": (_JOINS, "pcs_abc1234567", "pcs_def1234567"),
     "PCS: another version of an existing cluster": (_JOINS, '"25.11"', '"26.05"'),
     "PCS: another group of an existing cluster": (_JOINS, "sg-0123456789abcdef0", "sg-0123456789abcdef1"),

@@ -161,7 +161,9 @@ def test_maximum_ena_bandwidth_takes_an_address_for_each_interface(plan: Plan) -
 def test_a_key_of_the_root_volume_is_shown(plan: Plan) -> None:
     key = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
     made = plan(f"instance_type: g6.xlarge, nodes: 3, root_volume: {{ encryption_key_arn: '{key}' }}")
-    assert made.fleets[0].node.root_volume.encryption_key_arn == key
+    volume = made.fleets[0].node.root_volume
+    assert volume is not None
+    assert volume.encryption_key_arn == key
     assert f"encrypted by {key}" in " ".join(plan_text(made).split())
 
 

@@ -15,6 +15,7 @@ from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.report_page import report_html
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cluster_files.edits import EXAMPLES_ON_EC2, REFUSED_BY_EKS, write
+from cluster_files.orchestrators import OF_OTHERS
 
 Load = Callable[[str], ClusterSpec]
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -344,9 +345,7 @@ def test_what_eks_does_not_take_is_refused_and_said(load: Load, name: str, rule:
 
 
 def test_every_other_example_is_asked_of_eks() -> None:
-    examples = {
-        path.stem for path in EXAMPLES.glob("*.yaml") if not path.stem.startswith(("eks-", "pcs-", "parallelcluster-"))
-    }
+    examples = {path.stem for path in EXAMPLES.glob("*.yaml") if not path.stem.startswith(OF_OTHERS)}
     assert EXAMPLES_ON_EC2.keys() == examples - REFUSED_BY_EKS.keys()
     assert len(EXAMPLES_ON_EC2) >= 14
 

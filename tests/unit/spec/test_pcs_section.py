@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from cdk_gpu_clusters import cluster_settings
 from cdk_gpu_clusters_stacks.plan import plan_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
+from cluster_files.orchestrators import EXAMPLES, on, training_examples
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 HEAD = "version: 1\nname: demo\nregion: us-east-1\norchestrator: pcs\n"
 NET = "network: { availability_zone: us-east-1a }\n"
 FLEET = "training: { fleets: { gpu-one: { instance_type: p5.48xlarge, nodes: 2, capacity: spot } } }\n"
@@ -26,18 +25,6 @@ REFUSED_BY_PCS = {
     "p5en-spot": ["GPU-PCS-061"],  # a limit of the spot price
     "trn1-training": ["GPU-AMI-001"],  # AWS has no PCS-ready image with Neuron drivers
 }
-
-
-def training_examples() -> list[str]:
-    texts = {path.stem: path.read_text("utf-8") for path in sorted(EXAMPLES.glob("*.yaml"))}
-    return [name for name, text in texts.items() if not re.search(r"(?m)^inference:", text)]
-
-
-def on(orchestrator: str, text: str) -> str:
-    """An example with another orchestrator, and otherwise the same."""
-    if "\norchestrator:" in text:
-        return re.sub(r"(?m)^orchestrator: \w+", f"orchestrator: {orchestrator}", text)
-    return text.replace("\nregion:", f"\norchestrator: {orchestrator}\nregion:", 1)
 
 
 def found(tmp_path: Path, text: str) -> list[str]:

@@ -39,6 +39,7 @@ from cdk_gpu_clusters.fleet.compute_environment import (
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import BATCH
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
+from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
 from cdk_gpu_clusters.orchestration.batch.node_role import AGENT_RIGHTS, agent_places, agent_statements
 from cdk_gpu_clusters.orchestration.service_node_group import ServiceNodeGroup
 from cdk_gpu_clusters.rules.batch import BatchAllocationStrategy
@@ -281,7 +282,10 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
             instance_type=plan.instance_type,
             efa_count=plan.interfaces.efa_count,
             most_nodes=plan.maximum,
-            mount_points=tuple(options.get("mounts") or {}),
+            mount_points=(
+                *(options.get("mounts") or {}),
+                *([SCRATCH_MOUNT_POINT] if plan.local_disks and options.get("scratch", True) else []),
+            ),
             log_group=self.log_group,
             has_software=True,
         )

@@ -35,8 +35,9 @@ class BatchMultiNodeJob(ClusterConstruct):
     is rank 0. It needs Python 3.9 or later as `/usr/bin/python3` of the image, or the path in `GPU_CLUSTER_PYTHON`.
 
     A job starts again if its host ends, its image cannot be pulled, its container cannot start, or `gpu-peers` found
-    too few nodes in time. It ends if the program on the main node fails in another way. Batch does nothing if another
-    node fails: let the program end then, as `torchrun` does.
+    too few nodes in time. Keep the output of `gpu-peers` in a variable, as in the example: `eval "$(gpu-peers)"` hides
+    its status. The job ends if the program on the main node fails in another way. Batch does nothing if another node
+    fails: let the program end then, as `torchrun` does.
 
     Submit it with another number of nodes by `nodeOverrides.numNodes`.
 
@@ -52,7 +53,7 @@ class BatchMultiNodeJob(ClusterConstruct):
         >>> job = BatchMultiNodeJob(
         ...     stack, "Llama", compute_environment=nodes, node_count=4,
         ...     image="123456789012.dkr.ecr.us-west-2.amazonaws.com/train:1",
-        ...     command=["bash", "-c", 'eval "$(gpu-peers --format torchrun)" && exec python3 train.py'],
+        ...     command=["bash", "-c", 'peers="$(gpu-peers --format torchrun)" && eval "$peers" && exec ./train'],
         ... )
         >>> job.plan.gpus, len(job.plan.devices)
         (8, 32)

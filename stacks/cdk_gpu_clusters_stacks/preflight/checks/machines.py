@@ -114,7 +114,8 @@ def _part(said: Mapping[str, object], key: str) -> Mapping[str, object]:
     "EC2 sells the instance type the way the fleet buys it",
     source="EC2 API reference, DescribeInstanceTypes, SupportedUsageClasses",
     calls=(TYPES,),
-    subjects=lambda cluster: cluster.fleets,
+    subjects=fleets_where(lambda fleet: not fleet.profile.joins_hyperpod),
+    unless="SageMaker sells the nodes of HyperPod",
 )
 def _sold_this_way(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     classes = _described(fleet.plan.instance_type.name, inquiry).get("SupportedUsageClasses")

@@ -86,7 +86,12 @@ def _with_system_nodes(needs: dict[str, VcpuNeed], cluster: Cluster) -> dict[str
 
 
 def _purchase(fleet: PlannedFleet) -> Purchase | None:
-    """Which quota the fleet's own instances count against; None where something reserved covers them."""
+    """Which quota of EC2 the fleet's own instances count against; None where something reserved covers them.
+
+    Nodes of HyperPod count against quotas of SageMaker.
+    """
+    if fleet.profile.joins_hyperpod:
+        return None
     kind = fleet.plan.terms.kind
     if kind is CapacityKind.SPOT:
         return "spot"
