@@ -195,7 +195,7 @@ def _of_software(spec: ClusterSpec, views: Sequence[PlannedFleet], before: tuple
 def _of_fleets(
     spec: ClusterSpec, views: Sequence[PlannedFleet], network: tuple[str, ...], joined: tuple[str, ...]
 ) -> Iterator[StackPlan]:
-    """The fleets: a stack of each, or one of all on HyperPod and ParallelCluster. A node pool is made after Karpenter."""
+    """The fleets: a stack of each, or one on HyperPod and ParallelCluster. A node pool is made after Karpenter."""
     if ORCHESTRATORS[spec.orchestrator].joins_parallelcluster:
         yield from _of_parallelcluster(spec, views, network)
         return
