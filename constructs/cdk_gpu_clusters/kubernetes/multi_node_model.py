@@ -55,7 +55,7 @@ _SET = "leaderworkerset.sigs.k8s.io/name"
 _WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
 #: LeaderWorkerSet makes a service of its own name, in which pods find each other.
 LEADER = "-leader"
-#: Ends with 0 if the leader answers as kubelet wants it (200 to 399), without a proxy. Every image with vLLM has python3
+#: Ends with 0 if the leader answers as kubelet wants it (200 to 399), without a proxy. Images with vLLM have python3
 #: (vllm-project/vllm, docker/Dockerfile; aws/deep-learning-containers, docker/vllm/Dockerfile.amzn2023).
 _ASK_LEADER = """\
 import http.client, os, sys
