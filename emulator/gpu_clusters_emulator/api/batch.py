@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from .. import batch_jobs
-from ..batch_state import Job
+from ..batch_state import SUBMITTED, Job
 from ..faults import ApiError
 from ..permissions import private_address
 from ..world import Json, Resource, Type, World
@@ -83,7 +83,7 @@ def list_jobs(world: World, params: Json) -> Json:
 def cancel_job(world: World, params: Json) -> Json:
     """Cancel a job that has not started; the call does nothing about others."""
     job = _job(world, params["jobId"])
-    if job.status in (batch_jobs.SUBMITTED, batch_jobs.RUNNABLE):
+    if job.status in (SUBMITTED, batch_jobs.RUNNABLE):
         batch_jobs.end_job(world, job, params["reason"])
         batch_jobs.step(world)
     return {}
@@ -99,7 +99,7 @@ def terminate_job(world: World, params: Json) -> Json:
 
 def _nodes(given: Json, overrides: Json) -> Json:
     """The nodes of a submission: another number of them needs an open range that begins below it."""
-    count = overrides.get("numNodes", given["NumNodes"])
+    count = int(overrides.get("numNodes", given["NumNodes"]))
     if overrides.get("nodePropertyOverrides"):
         raise ApiError("NotEmulated", "nodePropertyOverrides are not emulated")
     ranges = [str(one["TargetNodes"]) for one in given["NodeRangeProperties"]]
