@@ -99,7 +99,7 @@ def terminate_job(world: World, params: Json) -> Json:
 
 def _nodes(given: Json, overrides: Json) -> Json:
     """The nodes of a submission: another number of them needs an open range that begins below it."""
-    count = int(overrides.get("numNodes", given["NumNodes"]))
+    count = int(overrides["numNodes"] if "numNodes" in overrides else given["NumNodes"])
     if overrides.get("nodePropertyOverrides"):
         raise ApiError("NotEmulated", "nodePropertyOverrides are not emulated")
     ranges = [str(one["TargetNodes"]) for one in given["NodeRangeProperties"]]
