@@ -390,7 +390,7 @@ def _new_instance(world: World, group: Group, reservation: Reservation | None) -
     subnet = _subnet(world, group)
     return Instance(
         id=world.new_id("i-", group.name),
-        instance_type=data.get("InstanceType", ""),
+        instance_type=data.get("InstanceType") or str(_properties(world, group).get("InstanceType", "")),
         availability_zone=world.zone_of_subnet(subnet) or "",
         subnet_id=subnet,
         addresses=sum(one.get("InterfaceType") != "efa-only" for one in interfaces) or 1,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from . import fleets, node_groups, nodes, pcs
+from . import batch_jobs, fleets, node_groups, nodes, pcs
 from .clock import format_time
 from .faults import Fault, Refused, refuse
 from .models.batch import replaced_environment
@@ -157,6 +157,10 @@ def delete(world: World, type_name: str, physical_id: str) -> None:
         pcs.end(world, resource)
     elif type_name == Type.PCS_QUEUE and resource is not None:
         pcs.close_queue(world, resource)
+    elif type_name == Type.COMPUTE_ENVIRONMENT and resource is not None:
+        batch_jobs.close_environment(world, resource)
+    elif type_name == Type.JOB_QUEUE and resource is not None:
+        batch_jobs.close_queue(world, resource)
     world.remove(type_name, physical_id)
 
 
@@ -279,6 +283,7 @@ _CREATED: Mapping[str, Callable[[World, Resource], None]] = {
 }
 _STARTED: Mapping[str, Callable[[World, Resource], None]] = {
     Type.AUTO_SCALING_GROUP: fleets.create_group,
+    Type.COMPUTE_ENVIRONMENT: batch_jobs.open_environment,
     Type.NODE_GROUP: node_groups.start,
     Type.PCS_NODE_GROUP: pcs.start,
     Type.PCS_QUEUE: pcs.open_queue,
@@ -287,6 +292,7 @@ _UPDATED: Mapping[str, Callable[[World, Resource], None]] = {
     Type.LAUNCH_TEMPLATE: add_version,
     Type.CAPACITY_RESERVATION: _update_capacity_reservation,
     Type.AUTO_SCALING_GROUP: _update_group,
+    Type.COMPUTE_ENVIRONMENT: batch_jobs.change_environment,
     Type.LOAD_BALANCER: _settle_attributes,
     Type.NODE_GROUP: node_groups.change,
     Type.PCS_CLUSTER: pcs.change_cluster,

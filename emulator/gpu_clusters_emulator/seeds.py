@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .batch_state import outcomes_of
 from .clock import parse_time
 from .nodes import program_of
 from .pcs import endpoints
@@ -43,6 +44,7 @@ from .reservations import seeded_reservation
 from .world import Json, Resource, Type, World
 
 _KEYS = {
+    "batch_jobs",
     "reservations",
     "reservation_groups",
     "vpcs",
@@ -93,6 +95,7 @@ def plant(world: World, seed: Mapping[str, Any]) -> Json:
     world.lost_events = seed.get("lost_events", world.lost_events)
     if "nodes" in seed:
         world.program = program_of(seed["nodes"])
+    world.batch.outcomes |= {name: outcomes_of(attempts) for name, attempts in seed.get("batch_jobs", {}).items()}
     world.patterns_as_published = seed.get("patterns_as_published", world.patterns_as_published)
     world.writes_sizes_back = seed.get("writes_sizes_back", world.writes_sizes_back)
     world.waits_for_in_service = seed.get("waits_for_in_service", world.waits_for_in_service)

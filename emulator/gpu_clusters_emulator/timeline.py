@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from . import events, fleets, nodes, pcs
+from . import batch_jobs, events, fleets, nodes, pcs
 from .clock import Schedule, firings, format_time, parse_time
 from .faults import ApiError
 from .reservations import BLOCK_WARNING, Reservation
@@ -48,7 +48,17 @@ def move_clock(world: World, target: datetime) -> list[Json]:
 
 
 def _lived(world: World, until: datetime) -> list[Json]:
-    """Let the programs on nodes run, if they do."""
+    """Let the programs on nodes run, if they do, and the jobs of AWS Batch."""
+    log: list[Json] = []
+    while (moment := batch_jobs.next_moment(world)) is not None and moment <= until:
+        log += _nodes_ran(world, moment)
+        world.clock.set(moment)
+        batch_jobs.step(world)
+        log.append({"time": format_time(moment), "kind": "jobs", "subject": ""})
+    return log + _nodes_ran(world, until)
+
+
+def _nodes_ran(world: World, until: datetime) -> list[Json]:
     if not world.program.is_running:
         return []
     return [{"time": format_time(at), "kind": "nodes", "subject": ""} for at in nodes.run_until(world, until)]

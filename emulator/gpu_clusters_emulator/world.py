@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
+from .batch_state import Batch
 from .clock import Clock, format_time, parse_time
 from .faults import ApiError
 from .reservations import Reservation, zone_name
@@ -297,6 +298,7 @@ class World:
         self.seeded_certificates: set[str] = set()
         self.failing_instances: set[str] = set()
         self.groups: dict[str, Group] = {}
+        self.batch = Batch()
         self.events: list[Json] = []
         self.deliveries: list[Json] = []
         self.executions: list[Json] = []

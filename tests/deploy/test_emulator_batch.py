@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,14 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
+from botocore.validate import ParamValidator
 
 from cdk_cli import CdkCli
 from cdk_gpu_clusters import BatchComputeEnvironment, BatchJobQueue, BatchMultiNodeJob, Capacity, RootVolume
 from cdk_gpu_clusters.testing import DeployFailed, Emulator, InProcessEmulator
+from gpu_clusters_emulator import fleets
+from gpu_clusters_emulator.api import call
+from gpu_clusters_emulator.service_shapes import service_model
 from mutations import put
 
 Json = dict[str, Any]
@@ -189,6 +194,203 @@ def test_what_the_service_refuses(account: InProcessEmulator, stack: Stack, path
         account.deploy(edited(stack("on demand"), path, value))
 
 
+# Jobs: what the emulator's clock makes of a submission. Each answer is parsed, and its members are held against the
+# API model of botocore.
+
+
+class Jobs:
+    """The jobs of a stack that is deployed."""
+
+    def __init__(self, account: InProcessEmulator, template: Json) -> None:
+        self.account, self.outputs = account, account.deploy(template)
+        self.batch = account.client("batch")
+
+    def submit(self, name: str = "train", **given: Any) -> str:
+        queue, definition = self.outputs["JobQueue"], self.outputs["JobDefinition"]
+        return str(self.batch.submit_job(jobName=name, jobQueue=queue, jobDefinition=definition, **given)["jobId"])
+
+    def after(self, minutes: float) -> None:
+        now = datetime.fromisoformat(self.account.now)
+        self.account.move_clock(now + timedelta(minutes=minutes))
+
+    def job(self, identifier: str) -> Json:
+        (found,) = self.batch.describe_jobs(jobs=[identifier])["jobs"]
+        return dict(found)
+
+    def nodes(self, identifier: str, status: str) -> list[str]:
+        shown = self.batch.list_jobs(multiNodeJobId=identifier, jobStatus=status)["jobSummaryList"]
+        return [one["jobId"].partition("#")[2] for one in shown]
+
+    @property
+    def instances(self) -> list[Any]:
+        group = self.account.world.groups[self.outputs["Environment"]]
+        return group.instances
+
+
+@pytest.fixture
+def jobs(account: InProcessEmulator, stack: Stack) -> Callable[..., Jobs]:
+    return lambda variant="on demand": Jobs(account, stack(variant))
+
+
+def test_a_job_brings_its_nodes_runs_and_leaves_none(jobs: Callable[..., Jobs]) -> None:
+    here = jobs()
+    assert here.instances == []
+    one = here.submit()
+    assert here.job(one)["status"] == "SUBMITTED"
+    here.after(1)
+    assert (here.job(one)["status"], len(here.instances)) == ("STARTING", 2)
+    assert {instance.instance_type for instance in here.instances} == {"p5.48xlarge"}
+    assert (here.nodes(one, "STARTING"), here.nodes(one, "RUNNABLE")) == (["0"], ["1"])
+    here.after(6)
+    assert here.nodes(one, "RUNNING") == ["0"], "other nodes start when the container of the main node runs"
+    here.after(2)
+    assert here.nodes(one, "RUNNING") == ["0", "1"]
+    here.after(10)
+    job = here.job(one)
+    assert (job["status"], job["stoppedAt"] - job["startedAt"]) == ("SUCCEEDED", 600_000)
+    assert here.job(f"{one}#0")["container"]["exitCode"] == 0
+    assert len(here.instances) == 2
+    here.after(20)
+    assert here.instances == []
+
+
+def test_answers_have_the_members_of_the_api_model(jobs: Callable[..., Jobs]) -> None:
+    here = jobs()
+    one = here.submit(timeout={"attemptDurationSeconds": 3600}, tags={"team": "nlp"})
+    here.after(9)
+    world = here.account.world
+    shapes = service_model("batch")
+    for operation, params in (
+        ("DescribeJobs", {"jobs": [one, f"{one}#1"]}),
+        ("ListJobs", {"multiNodeJobId": one}),
+        ("ListJobs", {"jobQueue": here.outputs["JobQueue"]}),
+    ):
+        answer = call(world, "batch", operation, params)
+        assert any(answer.values())
+        report = ParamValidator().validate(answer, shapes.operation_model(operation).output_shape)
+        assert not report.has_errors(), report.generate_report()
+
+
+@pytest.mark.parametrize(
+    ("attempts", "status", "count"),
+    [
+        ([{"exit_code": 1}], "FAILED", 1),
+        ([{"exit_code": 75}, {"exit_code": 0}], "SUCCEEDED", 2),
+    ],
+)
+def test_a_job_is_tried_again_for_the_causes_of_its_definition(
+    account: InProcessEmulator, jobs: Callable[..., Jobs], attempts: list[Json], status: str, count: int
+) -> None:
+    """75 is how a container asks for another attempt: `gpu-peers`."""
+    account.seed({"batch_jobs": {"train": attempts}})
+    here = jobs()
+    one = here.submit()
+    here.after(60)
+    job = here.job(one)
+    assert (job["status"], len(job["attempts"])) == (status, count)
+    assert job["attempts"][0]["container"]["exitCode"] == attempts[0]["exit_code"]
+
+
+def test_a_job_without_its_main_instance_is_tried_again_on_another(jobs: Callable[..., Jobs]) -> None:
+    here = jobs()
+    one = here.submit()
+    here.after(10)
+    lost = here.instances[0].id
+    fleets.lose(here.account.world, lost)
+    here.after(1)
+    job = here.job(one)
+    assert job["status"] in {"STARTING", "RUNNABLE"}
+    assert job["attempts"][0]["statusReason"] == f"Host EC2 (instance {lost}) terminated."
+
+
+def test_a_timeout_ends_a_job_for_good(jobs: Callable[..., Jobs]) -> None:
+    here = jobs()
+    one = here.submit(timeout={"attemptDurationSeconds": 120})
+    here.after(30)
+    job = here.job(one)
+    assert (job["status"], job["statusReason"]) == ("FAILED", "Job attempt duration exceeded timeout")
+
+
+def test_a_job_without_capacity_blocks_its_queue_until_its_time_is_over(jobs: Callable[..., Jobs]) -> None:
+    """The block begins on another day; the queue cancels for this reason."""
+    here = jobs("a block")
+    first, second = here.submit(), here.submit("next")
+    here.after(2)
+    assert here.job(first)["statusReason"].startswith("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY")
+    assert "statusReason" not in here.job(second), "only the head of a queue is told why"
+    blocked = [one for one in here.account.history()["events"] if one["detail-type"] == "Batch Job Queue Blocked"]
+    assert [one["resources"] for one in blocked] == [[here.outputs["JobQueue"]]]
+    here.after(24 * 60)
+    job = here.job(first)
+    assert (job["status"], job["isCancelled"]) == ("FAILED", True)
+    assert job["statusReason"].endswith("due to reason: CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY")
+
+
+def test_a_job_starts_when_its_block_is_delivered(jobs: Callable[..., Jobs]) -> None:
+    here = jobs("a block")
+    here.account.move_clock("2026-12-01T11:25Z")
+    one = here.submit()
+    here.after(1)
+    assert here.job(one)["status"] == "RUNNABLE"
+    here.after(60)
+    assert here.job(one)["status"] == "SUCCEEDED"
+
+
+def test_more_nodes_than_an_environment_has_block_at_once(jobs: Callable[..., Jobs]) -> None:
+    here = jobs("fewer nodes")
+    one = here.submit(nodeOverrides={"numNodes": 3})
+    here.after(1)
+    job = here.job(one)
+    assert job["nodeProperties"]["numNodes"] == 3
+    assert job["statusReason"].startswith("MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE")
+    assert here.instances == []
+
+
+def test_jobs_are_cancelled_before_they_start_and_terminated_after(jobs: Callable[..., Jobs]) -> None:
+    here = jobs()
+    first, second = here.submit(), here.submit("next")
+    here.batch.cancel_job(jobId=second, reason="not now")
+    assert here.job(second)["isCancelled"]
+    here.after(10)
+    here.batch.cancel_job(jobId=first, reason="not now")
+    assert here.job(first)["status"] == "RUNNING", "a job that has started is not cancelled"
+    here.batch.terminate_job(jobId=first, reason="enough")
+    job = here.job(first)
+    assert (job["status"], job["statusReason"], job["isTerminated"]) == ("FAILED", "enough", True)
+
+
+@pytest.mark.parametrize(("minutes", "same"), [(120, True), (5, False)])
+def test_an_update_lets_a_job_run_as_long_as_its_policy_says(
+    account: InProcessEmulator, stack: Stack, minutes: int, same: bool
+) -> None:
+    account.seed({"batch_jobs": {"train": [{"minutes": 60}]}})
+    path = "AWS::Batch::ComputeEnvironment UpdatePolicy.JobExecutionTimeoutMinutes"
+    here = Jobs(account, edited(stack("on demand"), path, minutes))
+    one = here.submit()
+    here.after(10)
+    before = {instance.id for instance in here.instances}
+    assert account.deploy(edited(stack("larger disk"), path, minutes)) == here.outputs
+    assert {instance.id for instance in here.instances} == before, "the job keeps its nodes"
+    other = here.submit("next")
+    here.after(4)
+    assert len(here.instances) == 4, "new jobs go to new nodes"
+    here.after(56 if same else 66)
+    job = here.job(one)
+    assert job["status"] == ("SUCCEEDED" if same else "RUNNING")
+    assert [attempt["statusReason"][:8] for attempt in job["attempts"]] == ([""] if same else ["Host EC2"])
+    assert here.job(other)["status"] == "SUCCEEDED"
+    assert not before & {instance.id for instance in here.instances}
+
+
+def test_a_stack_with_a_running_job_is_deleted_whole(jobs: Callable[..., Jobs]) -> None:
+    here = jobs()
+    one = here.submit()
+    here.after(10)
+    here.account.destroy()
+    assert here.job(one)["status"] == "FAILED"
+    assert here.account.world.groups == {}
+
+
 def test_the_real_cdk_deploys_updates_in_place_and_destroys(app_factory: Any, tmp_path: Path) -> None:
     """Slow, since it is the one test in which the CDK CLI itself does so."""
     assemblies = []
@@ -202,7 +404,21 @@ def test_the_real_cdk_deploys_updates_in_place_and_destroys(app_factory: Any, tm
         for assembly in assemblies:
             call(assembly, "deploy", "--all", "--require-approval", "never")
             environments.append(account.resources("AWS::Batch::ComputeEnvironment"))
+            assert _run_a_job(account) == ["STARTING", "SUCCEEDED"]
         assert [len(one) for one in environments] == [1, 1]
         assert environments[0][0]["physical_id"] == environments[1][0]["physical_id"]
         call(assemblies[1], "destroy", "--all", "--force")
         assert [one for one in account.resources() if one["type"].startswith("AWS::Batch::")] == []
+
+
+def _run_a_job(account: Emulator) -> list[str]:
+    """Submit a job of the stack, and tell its status as it starts and at its end."""
+    batch, found = account.client("batch"), []
+    (queue,), (definition,) = (account.resources(f"AWS::Batch::{kind}") for kind in ("JobQueue", "JobDefinition"))
+    job = batch.submit_job(jobName="train", jobQueue=queue["physical_id"], jobDefinition=definition["physical_id"])[
+        "jobId"
+    ]
+    for minutes in (1, 30):
+        account.move_clock(datetime.fromisoformat(account.now) + timedelta(minutes=minutes))
+        found += [one["status"] for one in batch.describe_jobs(jobs=[job])["jobs"]]
+    return found

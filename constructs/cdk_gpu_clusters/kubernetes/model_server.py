@@ -113,7 +113,7 @@ def server_container(
     resources: Mapping[str, Any],
     share: NodeShare,
     *,
-    is_probed: bool = True,
+    probes: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The container of a model server.
 
@@ -122,22 +122,8 @@ def server_container(
         server: The server.
         resources: What it takes of a node.
         share: The same, as numbers.
-        is_probed: Whether it answers requests; False for the helpers of a server on several nodes.
+        probes: What it has in place of its port, its own probes and its `preStop`: it answers no requests.
     """
-    probe = {"httpGet": {"path": server.health_path, "port": "http"}}
-    probes = {
-        "ports": [{"name": "http", "containerPort": server.port}],
-        # Until it has succeeded, the others are not asked: a large model takes minutes to load.
-        "startupProbe": {
-            **probe,
-            "periodSeconds": 10,
-            "failureThreshold": max(1, server.start_seconds // 10),
-        },
-        "readinessProbe": {**probe, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 3},
-        # A server that is busy may be slow to answer: it starts again after a minute of silence.
-        "livenessProbe": {**probe, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
-        "lifecycle": {"preStop": {"sleep": {"seconds": server.stop_delay_seconds}}},
-    }
     _, mounts = server_volumes(pool, server, share, "")
     arguments = [*server.command, *vllm_drain_arguments(server.image, server.command, server.drain_seconds)]
     return {
@@ -151,10 +137,27 @@ def server_container(
                 for name, secret in server.secrets.items()
             ),
         ],
-        **(probes if is_probed else {}),
+        **(_own_probes(server) if probes is None else probes),
         "resources": dict(resources),
         "securityContext": container_security(),
         **({"volumeMounts": mounts} if mounts else {}),
+    }
+
+
+def _own_probes(server: ServerPod) -> dict[str, Any]:
+    probe = {"httpGet": {"path": server.health_path, "port": "http"}}
+    return {
+        "ports": [{"name": "http", "containerPort": server.port}],
+        # Until it has succeeded, the others are not asked: a large model takes minutes to load.
+        "startupProbe": {
+            **probe,
+            "periodSeconds": 10,
+            "failureThreshold": max(1, server.start_seconds // 10),
+        },
+        "readinessProbe": {**probe, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 3},
+        # A server that is busy may be slow to answer: it starts again after a minute of silence.
+        "livenessProbe": {**probe, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
+        "lifecycle": {"preStop": {"sleep": {"seconds": server.stop_delay_seconds}}},
     }
 
 

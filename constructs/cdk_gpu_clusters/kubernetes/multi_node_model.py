@@ -3,6 +3,13 @@
 Sources: kubernetes-sigs/lws v0.10.0, api/leaderworkerset/v1; vLLM documentation, "Parallelism and Scaling", running
 vLLM with MultiProcessing (stored copy of 2026); kubernetes-sigs/kueue v0.19.2, docs, "Run LeaderWorkerSet" (read
 2026-11-22).
+
+Workers are ready when their leader is. That holds up no start (kubernetes-sigs/lws @ 060ab4d): workers are made before
+the leader is ready (api/leaderworkerset/v1, `LeaderCreated`), all pods of a group at once (pkg/controllers,
+`ParallelPodManagement`), and its headless service names pods that are not ready (pkg/utils/controller). A rollout
+counts a group when its leader and its workers are ready. Its webhook gives each container LWS_LEADER_ADDRESS
+(pkg/utils/pod). Kubernetes puts variables into commands and arguments of a container, but not into probes
+(Kubernetes API reference, Container, ExecAction): the command reads its environment itself.
 """
 
 from __future__ import annotations
@@ -48,6 +55,14 @@ _SET = "leaderworkerset.sigs.k8s.io/name"
 _WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
 #: LeaderWorkerSet makes a service of its own name, in which pods find each other.
 LEADER = "-leader"
+#: Ends with 0 if the leader answers as kubelet wants it (200 to 399), without a proxy. Images with vLLM have python3
+#: (vllm-project/vllm, docker/Dockerfile; aws/deep-learning-containers, docker/vllm/Dockerfile.amzn2023).
+_ASK_LEADER = """\
+import http.client, os, sys
+leader = http.client.HTTPConnection(os.environ["LWS_LEADER_ADDRESS"], int(sys.argv[1]), timeout=4)
+leader.request("GET", sys.argv[2])
+sys.exit(not 200 <= leader.getresponse().status < 400)
+"""
 _GROUP = "kueue.x-k8s.io/podset-group-name"
 #: Names of stateful sets get a hash of ten letters and a number behind them, in labels of 63 characters at most.
 _LONGEST_NAME = 63 - len("-0123456789-99")
@@ -71,7 +86,8 @@ def multi_node_model(
     Behind the server's own arguments are those by which vLLM splits the model: every layer over the GPUs of a node,
     the layers over the nodes. A group restarts when one of its pods does; a new version takes the place of one
     group at a time. A drain takes one group at a time, too, or the groups of as many nodes as an update of the node
-    group replaces at once.
+    group replaces at once. Workers are ready when their leader is, so that a group that does not serve never holds up
+    a drain; the image must have `python3`, as every image with vLLM has.
 
     Args:
         name: Name of the LeaderWorkerSet; its Service is called `<name>-leader`.
@@ -228,7 +244,7 @@ def _template(
     words = [word for pair in shared.items() for word in pair] + ([] if is_leader else ["--headless"])
     told = replace(server, command=[*server.command, *words])
     resources = pod_resources(pool, share, claims=claims.of_pod)
-    container = server_container(pool, told, resources, share, is_probed=is_leader)
+    container = server_container(pool, told, resources, share, probes=None if is_leader else _worker_probes(server))
     volumes, _ = server_volumes(pool, server, share, f"{name}-weights")
     return {
         "metadata": {
@@ -245,6 +261,13 @@ def _template(
             **({"volumes": volumes} if volumes else {}),
         },
     }
+
+
+def _worker_probes(server: ServerPod) -> dict[str, Any]:
+    """A worker is ready when its leader is: a budget then counts no pod of a group that does not serve as healthy."""
+    command = ["python3", "-I", "-c", _ASK_LEADER, str(server.port), server.health_path]
+    probe = {"exec": {"command": command}, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 3}
+    return {"readinessProbe": probe}
 
 
 def _check_nodes(pool: NodePool, nodes_per_server: int, servers: int | None) -> Iterator[Finding]:

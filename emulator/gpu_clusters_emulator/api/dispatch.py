@@ -16,7 +16,7 @@ from ..faults import ApiError
 from ..permissions import authorize
 from ..service_shapes import call_messages, service_model
 from ..world import Caller, Json, World
-from . import autoscaling, budgets, ec2, eks, elbv2, fsx, pcs, resource_groups, route53, ssm
+from . import autoscaling, batch, budgets, ec2, eks, elbv2, fsx, pcs, resource_groups, route53, ssm
 from .protocols import (
     as_input,
     as_result,
@@ -33,6 +33,7 @@ from .protocols import (
 #: Each operation is a function of the module, of the name that botocore gives it in Python.
 _MODULES: Mapping[str, ModuleType] = {
     "autoscaling": autoscaling,
+    "batch": batch,
     "budgets": budgets,  # for state machines
     "cloudwatch": alarms,  # for state machines; the engine answers others
     "ec2": ec2,
@@ -47,6 +48,7 @@ _MODULES: Mapping[str, ModuleType] = {
 #: Services as requests are signed for them, and as botocore names them.
 SIGNED_NAMES = {
     "autoscaling": "autoscaling",
+    "batch": "batch",
     "ec2": "ec2",
     "eks": "eks",
     "elasticloadbalancing": "elbv2",
@@ -55,7 +57,7 @@ SIGNED_NAMES = {
     "ssm": "ssm",
 }
 _WITHOUT_ENGINE = ("fsx", "pcs")
-_REST = ("eks",)
+_REST = ("batch", "eks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

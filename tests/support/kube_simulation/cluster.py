@@ -55,7 +55,14 @@ class Minutes:
 
 @dataclass(eq=False, slots=True)
 class Pod:
-    """A pod; `member` is its index in what it belongs to, and `host` the only node that it may run on."""
+    """A pod.
+
+    Attributes:
+        member: Its index in what it belongs to.
+        host: The only node that it may run on.
+        is_probed: Whether a readiness probe finds out that its program does not work.
+        asks: Another pod, whose readiness its probe asks for.
+    """
 
     owner: Workload
     labels: Mapping[str, str]
@@ -68,6 +75,8 @@ class Pod:
     ready_at: int | None = None
     gone_at: int | None = None
     evicted: bool = False
+    is_probed: bool = True
+    asks: Pod | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -244,9 +253,10 @@ class Cluster:
         return (
             pod.node is not None
             and pod.gone_at is None
-            and pod.revision not in pod.owner.broken
+            and not (pod.is_probed and pod.revision in pod.owner.broken)
             and pod.ready_at is not None
             and pod.ready_at <= self.now
+            and (pod.asks is None or self.is_ready(pod.asks))
         )
 
     def end(self, pod: Pod) -> None:

@@ -122,9 +122,11 @@ class LeaderWorkerSet(OfManifest):
         """Pods of all groups."""
         return int(self.groups * self.size)
 
-    def roll(self) -> None:
+    def roll(self, *, broken: bool = False) -> None:
         """Give it a new version."""
         self.revision += 1
+        if broken:
+            self.broken.add(self.revision)
 
     @property
     def has_rolled(self) -> bool:
@@ -164,6 +166,7 @@ class LeaderWorkerSet(OfManifest):
 
     def _make(self, group: int) -> None:
         spec = self.spec["leaderWorkerTemplate"]
+        leader: Pod | None = None
         for index in range(self.size):
             template = spec["leaderTemplate" if index == 0 else "workerTemplate"]
             labels = {
@@ -172,7 +175,15 @@ class LeaderWorkerSet(OfManifest):
                 "leaderworkerset.sigs.k8s.io/worker-index": str(index),
             }
             labelled = {**template, "metadata": {"labels": labels}}
-            self._pod(labelled, member=group * self.size + index, revision=self._of_group[group])
+            probe = template["spec"]["containers"][0].get("readinessProbe", {})
+            made = self._pod(
+                labelled,
+                member=group * self.size + index,
+                revision=self._of_group[group],
+                is_probed=bool(probe),
+                asks=leader if "LWS_LEADER_ADDRESS" in str(probe) else None,
+            )
+            leader = leader or made
 
 
 class Gang(OfManifest):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -360,8 +363,30 @@ def test_clients_reach_leaders_alone_under_a_name_that_the_set_does_not_take() -
     }
     leader, worker = containers(group)
     assert "startupProbe" in leader
-    assert "startupProbe" not in worker
-    assert "ports" not in worker
+    assert not {"startupProbe", "livenessProbe", "lifecycle", "ports"} & worker.keys()
+
+
+@pytest.mark.parametrize(("status", "ready"), [(200, True), (503, False), (None, False)])
+def test_a_worker_is_ready_when_its_leader_answers(
+    status: int | None, ready: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command of the probe, run as kubelet runs it: with the environment of the container, and no shell."""
+
+    class Leader(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/health" and status else 404)
+            self.end_headers()
+
+    monkeypatch.setenv("LWS_LEADER_ADDRESS", "127.0.0.1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with HTTPServer(("127.0.0.1", 0), Leader) as leader:
+        if status is not None:
+            Thread(target=leader.handle_request, daemon=True).start()
+        else:
+            leader.server_close()
+        _, worker = containers(large(server=replace(VLLM, port=leader.server_port)))
+        command = worker["readinessProbe"]["exec"]["command"]
+        assert (subprocess.run(command, check=False, capture_output=True, timeout=20).returncode == 0) is ready
 
 
 def test_a_group_in_a_queue_gets_all_its_nodes_at_once_and_near_to_each_other() -> None:

@@ -480,6 +480,27 @@ def test_servers_that_never_start_do_not_hold_up_a_drain() -> None:
         assert result == [DONE if ends else "PodEvictionFailure"]
 
 
+@pytest.mark.parametrize(("probed", "ends"), [(True, True), (False, False)])
+def test_workers_whose_leader_never_starts_do_not_hold_up_a_drain(probed: bool, ends: bool) -> None:
+    """Without a probe they count as healthy, and the budget keeps all of them: the leader is away already."""
+    pool = node_pool("trainers", instance_type="p5.48xlarge", node_count=4)
+    objects = multi_node_model("large", pool, SERVER, nodes_per_server=2)
+    if not probed:
+        del objects[0]["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["readinessProbe"]
+    cluster = running(Case([pool], objects, {}))
+    (servers,) = (one for one in cluster.workloads if isinstance(one, LeaderWorkerSet))
+    servers.roll(broken=True)
+    ticked(cluster)
+    (worker,) = (one.node for one in servers.pods if one.member == 3)
+    assert worker is not None
+    drain = [Maintenance([worker])]
+    if ends:
+        assert perform(cluster, drain, until_whole=False) == [DONE]
+    else:
+        with pytest.raises(DeadlockError, match="cordoned"):
+            perform(cluster, drain, until_whole=False)
+
+
 def test_a_version_that_never_starts_holds_up_a_drain_until_it_is_taken_back() -> None:
     pool, objects = chat()
     cluster = running(Case([pool], objects, {}))
