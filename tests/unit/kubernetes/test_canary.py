@@ -150,6 +150,21 @@ def test_a_canary_that_cannot_be_tried_is_refused(
     assert [one.id for one in error.value.findings] == wrong
 
 
+@pytest.mark.parametrize("options", [{"canary": Canary(workspace=WORKSPACE)}, {"scaling": SCALING}, {}])
+def test_names_that_kubernetes_would_cut_are_refused_where_queries_look_for_them(options: dict[str, Any]) -> None:
+    # The longest pod: name, dash, a hash of 10, dash, and 5 characters, which Kubernetes lets have 63.
+    longest = 63 - 5 - 1 - 10 - 1
+    pool = node_pool("chat", instance_type="g6e.48xlarge", node_count=2)
+    server = ServerPod(image="vllm/vllm-openai:v0.21.0", command=COMMAND)
+    assert model_deployment("a" * longest, pool, server, devices_per_server=4, **options)
+    if not options:
+        assert model_deployment("a" * (longest + 1), pool, server, devices_per_server=4)
+        return
+    with pytest.raises(ConfigError) as error:
+        model_deployment("a" * (longest + 1), pool, server, devices_per_server=4, **options)
+    assert [(one.id, one.path) for one in error.value.findings] == [("GPU-SRV-011", "name")]
+
+
 def test_a_server_without_metrics_is_refused_where_they_are_asked() -> None:
     with pytest.raises(ConfigError) as error:
         deployed([*COMMAND, "--disable-log-stats"])
