@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,21 +73,43 @@ def test_versions_are_judged_by_their_own_requests_and_nothing_is_judged_without
         *((query, None) for query in queries(new="idle").values()),
         *((query, None) for query in queries(new="unknown").values()),
         (queries(present="idle")["first-token"], None),
+        # A present version that never ran cannot hold up the one that repairs it.
+        (queries(present="unknown")["first-token"], 0),
+        (queries(new="unknown", present="unknown")["first-token"], None),
+        (queries(new="idle", present="unknown")["first-token"], None),
     ]
+    ask(promtool, tmp_path, given, [(query, "10m", value) for query, value in expected])
+
+
+def test_errors_between_two_scrapes_are_seen_until_the_window_has_passed(promtool: str, tmp_path: Path) -> None:
+    # The first errors of a server make the counter: 50 of them at minute 9, among 10 good answers a minute.
+    given = {**requests("new", "2xx", "0+10x20"), **requests("new", "5xx", "_x9 50x11")}
+    query = queries()["errors"]
+    burst = round(100 * 50 / (50 + 4 * 10), 2)
+    ask(promtool, tmp_path, given, [(query, "8m", 0), (query, "9m", burst), (query, "12m", burst), (query, "13m", 0)])
+
+
+def test_errors_of_a_server_that_started_again_are_not_below_zero(promtool: str, tmp_path: Path) -> None:
+    given = {**requests("new", "2xx", "0+10x20"), **requests("new", "5xx", "100x9 1x11")}
+    ask(promtool, tmp_path, given, [(queries()["errors"], "11m", 0)])
+
+
+def ask(promtool: str, folder: Path, given: dict[str, str], expected: Sequence[tuple[str, str, float | None]]) -> None:
+    """Have Prometheus answer queries at their times, and compare: None is no answer."""
     answers: list[dict[str, Any]] = [
         {
             "expr": f"round({query}, 0.01)",
-            "eval_time": "10m",
+            "eval_time": time,
             "exp_samples": [] if value is None else [{"labels": "{}", "value": value}],
         }
-        for query, value in expected
+        for query, time, value in expected
     ]
     series = [{"series": key, "values": values} for key, values in given.items()]
     case = {
         "evaluation_interval": "1m",
         "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": answers}],
     }
-    file = tmp_path / "test.yaml"
+    file = folder / "test.yaml"
     file.write_text(yaml.safe_dump(case))
     done = subprocess.run(
         [promtool, "test", "rules", str(file)], capture_output=True, text=True, check=False, timeout=60

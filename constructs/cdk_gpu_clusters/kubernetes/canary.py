@@ -31,8 +31,12 @@ _WAITS = "vllm:time_to_first_token_seconds_bucket"
 _WINDOW = "4m"
 #: How long a new server answers requests before it is judged, so that the window is full, and how often.
 _WAIT, _EVERY = "5m", "1m"
-#: Queries without an answer that are borne one after the other, which is the default of Argo Rollouts.
-_ERRORS_BORNE = 4
+#: Queries without an answer that are borne one after the other. Argo Rollouts asks again after 10 seconds, whatever the
+#: interval (analysis/analysis.go: DefaultErrorRetryInterval), so that this is 5 minutes.
+_ERRORS_BORNE = 30
+#: Answers of a step over the limit that are borne. Buckets of vLLM's histogram are wide, and a minute of one server is
+#: few requests: with none borne, many rollouts of identical versions are taken back (docs: serving models).
+_BORNE = {"errors": 0, "first-token": 4}
 #: Percentage of the servers that change at a time where no places are free, as in a Deployment of this library.
 _AT_ONCE = "25%"
 _NEW, _PRESENT = "new", "present"
@@ -74,8 +78,9 @@ class Canary:
         workspace: Where the metrics of its servers are.
         weights: Servers that run the new version in each step, in percent of all, one at least. After the last step it
             gets all of them. 10 and 50 are this library's choice.
-        step_minutes: How often each step is judged, once a minute, after the five minutes in which metrics fill. 10 is
-            this library's choice.
+        step_minutes: How often each step is judged, once a minute, after the five minutes in which metrics fill. Four
+            answers over the limit of the first token are borne: with 4 or less it takes no version back. 10 is this
+            library's choice.
         max_error_percent: Most requests that the new version may answer with a status of 500 to 599, in percent. 1 is
             this library's choice.
         max_first_token_percent: Longest time to the first token, as the 95th percentile, in percent of that of the
@@ -160,7 +165,7 @@ def _analysis(name: str, namespace: str, canary: Canary) -> KubernetesObject:
             "initialDelay": _WAIT,
             "interval": _EVERY,
             "count": canary.step_minutes,
-            "failureLimit": 0,
+            "failureLimit": _BORNE[metric],
             # A query without an answer is an error: a version is not promoted without requests or metrics.
             "consecutiveErrorLimit": _ERRORS_BORNE,
             "successCondition": f"result[0] <= {limit:g}",
@@ -184,8 +189,16 @@ def _pods(name: str, namespace: str, version: str) -> str:
 
 def _errors(name: str, namespace: str) -> str:
     of_new = f'{_pods(name, namespace, _NEW)},method="POST"'
-    errors = f'(sum(rate({_REQUESTS}{{{of_new},status="5xx"}}[{_WINDOW}])) or vector(0))'
-    return f"100 * {errors} / (sum(rate({_REQUESTS}{{{of_new}}}[{_WINDOW}])) > 0)"
+    errors = _counted(f'{_REQUESTS}{{{of_new},status="5xx"}}')
+    return f"100 * (sum({errors}) or vector(0)) / (sum({_counted(f'{_REQUESTS}{{{of_new}}}')}) > 0)"
+
+
+def _counted(counter: str) -> str:
+    """What counters rose by in the window. One that was not there counts from zero, where a rate would see no rise.
+
+    A class of answers has no counter before its first answer.
+    """
+    return f"clamp_min({counter} - ({counter} offset {_WINDOW} or 0 * {counter}), 0)"
 
 
 def _latency(name: str, namespace: str) -> str:
@@ -193,8 +206,9 @@ def _latency(name: str, namespace: str) -> str:
         f"histogram_quantile(0.95, sum by (le) (rate({_WAITS}{{{_pods(name, namespace, version)}}}[{_WINDOW}])))"
         for version in (_NEW, _PRESENT)
     )
-    # Without requests a quantile is no number, which the comparison leaves out.
-    return f"100 * {new} / {present} >= 0"
+    # Without requests a quantile is no number, which the comparison leaves out. Where no server of the present version
+    # runs, nothing is to compare with, and the version that may repair it is within the limit.
+    return f"100 * {new} / {present} >= 0 or 0 * {new} >= 0 unless {present}"
 
 
 @check

@@ -33,7 +33,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     kubernetes_object,
     metadata,
 )
-from cdk_gpu_clusters.kubernetes.queue_scaling import QueueScaling, check_targets, scaled_model
+from cdk_gpu_clusters.kubernetes.queue_scaling import QueueScaling, check_pod_names, check_targets, scaled_model
 from cdk_gpu_clusters.kubernetes.volumes import s3_volume
 from cdk_gpu_clusters.rules.inference import ROOM_TO_SCALE, check_counts
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, check_slots
@@ -110,8 +110,8 @@ def model_deployment(
         AnalysisTemplate and the Rollout in place of the Deployment.
 
     Raises:
-        ConfigError: GPU-K8S-001, -008 to -010, -019, GPU-SRV-010, -030 to -033 and those of a server (GPU-INF), all at
-            once.
+        ConfigError: GPU-K8S-001, -008 to -010, -019, GPU-SRV-010, -011, -030 to -033 and those of a server (GPU-INF),
+            all at once.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -133,6 +133,7 @@ def model_deployment(
             *([] if places is None else _check_count(pool, servers, places.count)),
             *([] if places is None or scaling is None else check_scaling(scaling, places.count, servers)),
             *(check_targets(scaling) if isinstance(scaling, QueueScaling) else []),
+            *(check_pod_names(name) if canary is not None or isinstance(scaling, QueueScaling) else []),
             *([] if places is None else _check_canary(canary, server, scaling, servers, places.count)),
         ]
     )

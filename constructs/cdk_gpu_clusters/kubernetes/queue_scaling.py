@@ -39,6 +39,16 @@ TARGETS = define_rule(
     "percent usage",
 )
 
+#: A pod's name is that of its ReplicaSet, a dash and 5 characters. Kubernetes cuts what comes before the 5 to 58
+#: characters, and the name of a ReplicaSet ends in a dash and a hash of up to 10.
+_LONGEST_NAME = 58 - len("-") - 10 - len("-")
+POD_NAMES = define_rule(
+    "GPU-SRV-011",
+    "servers that are found by their metrics have names that Kubernetes does not cut",
+    source="kubernetes/kubernetes, staging/src/k8s.io/apiserver/pkg/storage/names/generate.go: MaxGeneratedNameLength; "
+    "argoproj/argo-rollouts v1.9.0, rollout/sync.go and utils/hash/hash.go: name of a ReplicaSet",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusWorkspace:
@@ -171,6 +181,23 @@ def _targets(name: str, scaling: QueueScaling, namespace: str) -> Iterator[tuple
     yield f"100 * sum({_CACHE}{labels})", scaling.cache_percent
     if scaling.tokens_per_second_per_server is not None:
         yield f"sum(rate({_TOKENS}{labels}[{_RATE_WINDOW}]))", scaling.tokens_per_second_per_server
+
+
+@check
+def check_pod_names(name: str) -> Iterator[Finding]:
+    """Find a model whose pods do not keep its name and the hash of their version, by which queries find them.
+
+    Args:
+        name: Name of the Deployment or the Rollout.
+    """
+    if len(name) > _LONGEST_NAME:
+        yield POD_NAMES.finding(
+            cause="Kubernetes would cut the names of its pods, and no query would find their metrics",
+            got=f"{name}, {len(name)} characters",
+            allowed=f"{_LONGEST_NAME} characters at most with a canary or QueueScaling",
+            fix="shorten the name",
+            path="name",
+        )
 
 
 @check

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.kubernetes.canary import KIND, PLACES, STATISTICS, check_canary
-from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace
+from cdk_gpu_clusters.kubernetes.queue_scaling import PrometheusWorkspace, check_pod_names
 from cdk_gpu_clusters.rules.vllm import is_vllm
 
 from ._document import Fault, faults_at
@@ -81,6 +81,8 @@ def _check_canary(view: PlannedFleet, spec: InferenceFleetSpec, canary: CanarySp
     found: dict[Finding, None] = {}
     for model in served_models(view.name, spec, view.node_pool):
         found |= dict.fromkeys(_findings(model, spec, canary))
+        names = [replace(one, fix="shorten the name of the fleet", path="") for one in check_pod_names(model.name)]
+        yield from faults_at(view.key, names, at_key=True)
     for one in found:
         path = one.path.split(".")
         yield from faults_at((*view.key, *path), [replace(one, path="")], at_key=path == ["canary"])
