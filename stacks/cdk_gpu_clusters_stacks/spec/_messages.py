@@ -160,7 +160,7 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 
 
 #: Other names of orchestrators.
-_ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2"}
+_ALSO_CALLED = {"kubernetes": "eks", "k8s": "eks", "slurm": "pcs", "none": "ec2", "hyperpod": "hyperpod-slurm"}
 #: What a name begins with -> why no file has it, and what to do.
 _MADE_ELSEWHERE = {
     "batch": (
