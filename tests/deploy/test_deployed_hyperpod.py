@@ -160,7 +160,7 @@ def test_an_example_is_deployed_by_the_command(
     example: str, account: Emulator, app_factory: Any, tmp_path: Path
 ) -> None:
     """Store, network, cluster and groups of a cluster file, an edit of the size in place, and the end."""
-    call, made = CdkCli(account, tmp_path), []
+    call, made = CdkCli(account, tmp_path), list[str]()
     for nodes in (16, 8):
         file = tmp_path / f"{example}-{nodes}.yaml"
         text = Path("examples", f"{example}.yaml").read_text(encoding="utf-8")
