@@ -16,6 +16,7 @@ from cdk_gpu_clusters._cdk import path_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.training_plan import TrainingPlan
 from cdk_gpu_clusters.compute.alarms import NodeAlarms
+from cdk_gpu_clusters.compute.node_role import grant_before
 from cdk_gpu_clusters.orchestration.hyperpod.cluster import AccountingDatabase, HyperPodCluster
 from cdk_gpu_clusters.orchestration.hyperpod.folder import log_group_prefix
 from cdk_gpu_clusters.orchestration.hyperpod.instance_group import (
@@ -177,5 +178,5 @@ class HyperPodStack(cdk.Stack):
         parent = Construct(self, f"Checkpoints-{fleet.name}")
         role = HyperPodRole(parent, "Role")
         buckets.grant(self, role, scope=parent)
-        self.cluster.cfn_cluster.node.add_dependency(role)
+        grant_before(role, self.cluster.cfn_cluster)
         return role

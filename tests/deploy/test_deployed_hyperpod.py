@@ -15,6 +15,8 @@ from aws_cdk import aws_ec2 as ec2
 from cdk_cli import CdkCli
 from cdk_gpu_clusters import ClusterNetwork, HyperPodCluster
 from cdk_gpu_clusters.testing import DeployFailed, Emulator, InProcessEmulator
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.spec import load_cluster
 
 PLACE = cdk.Environment(account="123456789012", region="us-east-1")
 CLUSTER = "AWS::SageMaker::Cluster"
@@ -22,7 +24,7 @@ CLUSTER = "AWS::SageMaker::Cluster"
 
 @pytest.fixture
 def account() -> Iterator[Emulator]:
-    with Emulator() as made:
+    with Emulator(seed={"buckets": {"my-corpus": "us-east-1"}}) as made:
         yield made
 
 
@@ -151,3 +153,27 @@ def test_the_plain_cluster_is_made() -> None:
     with InProcessEmulator() as made:
         made.deploy(template())
         assert json.dumps(made.resources(CLUSTER)).count("research") == 1
+
+
+@pytest.mark.parametrize("example", ["hyperpod-slurm-p5", "hyperpod-eks-p5"])
+def test_an_example_is_deployed_by_the_command(
+    example: str, account: Emulator, app_factory: Any, tmp_path: Path
+) -> None:
+    """Store, network, cluster and groups of a cluster file, an edit of the size in place, and the end."""
+    call, made = CdkCli(account, tmp_path), list[str]()
+    for nodes in (16, 8):
+        file = tmp_path / f"{example}-{nodes}.yaml"
+        text = Path("examples", f"{example}.yaml").read_text(encoding="utf-8")
+        file.write_text(text.replace("nodes: 16", f"nodes: {nodes}"), encoding="utf-8")
+        app, spec = app_factory(), load_cluster(file)
+        build_cluster(app, spec)
+        folder = str(app.synth().directory)
+        if not made:
+            call(folder, "bootstrap")
+        call(folder, "deploy", "--all", "--require-approval", "never")
+        [cluster] = account.resources(CLUSTER)
+        groups = {one["InstanceGroupName"]: one["InstanceCount"] for one in cluster["properties"]["InstanceGroups"]}
+        assert groups["trainers"] == nodes
+        assert ("controller" in groups) == (spec.orchestrator == "hyperpod-slurm")
+        made.append(cluster["physical_id"])
+    assert made[0] == made[1], "a size changes in place"

@@ -162,6 +162,7 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 #: Other names of orchestrators.
 _ALSO_CALLED = {
     "aws-batch": "batch",
+    "hyperpod": "hyperpod-slurm",
     "kubernetes": "eks",
     "k8s": "eks",
     "slurm": "pcs",
