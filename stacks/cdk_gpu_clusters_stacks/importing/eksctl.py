@@ -16,7 +16,7 @@ from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
 from .group import Group, Market, Volume, accelerated, fleet_name, refuse_equal_names, write_fleet
 from .judge import Deployed, deployed_groups, logical_id
-from .network import Place, is_plain_type, put_existing_network, zones_of
+from .network import Place, plain_type, put_existing_network, zones_of
 
 _NODES = (
     "call what your nodes need in one shell script beside the cluster file, and name it in `user_data` of the fleet"
@@ -376,10 +376,10 @@ def _write_system_nodes(draft: Draft, others: Sequence[Part]) -> None:
             continue
         _, _, desired = _counts(part)
         kind = part["instanceType"]
-        if is_plain_type(kind):
+        if plain_type(kind):
             draft.put("eks", "system_nodes", "instance_type", value=kind.text(), of=kind)
         draft.put("eks", "system_nodes", "nodes", value=min(max(2, desired), 100), of=part)
-        kept = f", of the type {kind.value}" if is_plain_type(kind) else ", of the type m7i.large"
+        kept = f", of the type {kind.value}" if plain_type(kind) else ", of the type m7i.large"
         kind.skip()
         part["name"].text()
         text = f"{name} becomes the system nodes{kept}: two at least, over two zones"
