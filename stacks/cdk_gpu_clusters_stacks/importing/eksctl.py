@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import errors_in
 from cdk_gpu_clusters.rules.eks_cluster import check_version
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
@@ -106,7 +107,7 @@ def import_eksctl(foreign: Foreign, draft: Draft, place: Place) -> list[Group]:
     _write_cluster(draft, root, others)
     for group in groups:
         no_price = "a managed node group has no price limit of Spot; you pay the Spot price"
-        write_fleet(draft, group, no_spot_price=no_price)
+        write_fleet(draft, group, no_spot_price=no_price, orchestrator=Orchestrator.EKS_MANAGED)
         _write_node(draft, group)
     draft.notes.append(
         Note(

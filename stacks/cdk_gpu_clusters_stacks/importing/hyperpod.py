@@ -154,6 +154,7 @@ def _write_slurm(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[s
         kind=None if login is None else login["InstanceType"],
         of=controller if login is None else login,
         mounts=shared,
+        prefix="ml.",
     )
     for part in found.logins:
         text = "login nodes of the library are in the network of the fleets, without a public address"

@@ -12,13 +12,24 @@ from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION, custom_settings
 from cdk_gpu_clusters.errors import ConfigError, Severity
 from cdk_gpu_clusters.rules.images import choose_image
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.pcs import SettingsLevel, check_slurm_settings
 
 from ._rules import SCHEDULER, SLURM_SETTING
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
-from .group import Group, Market, Volume, accelerated, fleet_name, refuse_equal_names, write_fleet
+from .group import (
+    Group,
+    Market,
+    Volume,
+    accelerated,
+    addresses_here,
+    fleet_name,
+    laid_out,
+    refuse_equal_names,
+    write_fleet,
+    write_tags,
+)
 from .judge import Deployed, deployed_groups
 from .network import Place, put_existing_network
 from .slurm import write_homes, write_login_nodes, write_size
@@ -122,7 +133,12 @@ def import_parallelcluster(foreign: Foreign, draft: Draft, place: Place) -> list
         mounts["/home"] = write_homes(draft, root["HeadNode"], text)
     _write_pcs(draft, root, groups, queues, mounts)
     for group in groups:
-        write_fleet(draft, group, no_spot_price="AWS PCS has no price limit of Spot; you pay the Spot price")
+        write_fleet(
+            draft,
+            group,
+            no_spot_price="AWS PCS has no price limit of Spot; you pay the Spot price",
+            orchestrator=Orchestrator.PCS,
+        )
         _write_node(draft, root, group, mounts)
     _note_what_is_better(draft, root, groups)
     return groups
@@ -424,13 +440,12 @@ def _note_old_interfaces(draft: Draft, groups: Sequence[Group]) -> None:
         old = sum(
             one["InterfaceType"] != "efa-only" for one in interfaces_of(group.instance_type, efa=True, is_old=True)
         )
-        if group.efa and group.addresses < old:
+        here = addresses_here(group, Orchestrator.PCS)
+        if group.efa and max(here, group.addresses) < old:
             text = (
                 f"up to ParallelCluster 3.14, a node of {group.instance_type.name} takes {old} addresses of the subnet"
             )
-            note = Note(
-                Change.BETTER, group.efa_part.name, f"{text}; here it takes {group.addresses}", group.efa_part.place
-            )
+            note = Note(Change.BETTER, group.efa_part.name, f"{text}; here it takes {here}", group.efa_part.place)
             if note not in draft.notes:
                 draft.notes.append(note)
 

@@ -9,6 +9,7 @@ from cdk_gpu_clusters.catalogue.pcs import size_limits
 from .draft import Change, Draft, Note
 from .foreign import Part
 from .group import Group
+from .network import plain_type
 
 _MOST_LOGIN_NODES = 10
 
@@ -53,8 +54,10 @@ def write_login_nodes(
         place = of.place if of.exists else ""
         draft.notes.append(Note(Change.REPLACED, of.name if of.exists else "", text, place))
     draft.put(*key, "nodes", value=1 if count is None else min(count, _MOST_LOGIN_NODES), of=of)
-    if kind is not None and is_plain_type(kind):
-        draft.put(*key, "instance_type", value=kind.text(), of=kind)
+    name = None if kind is None else plain_type(kind, prefix=prefix)
+    if kind is not None and name is not None:
+        kind.skip()
+        draft.put(*key, "instance_type", value=name, of=kind)
     elif kind is not None and count is not None:
         draft.note(Change.REPLACED, "the catalogue does not have the type: login nodes are m7i.large", kind)
     if mounts:

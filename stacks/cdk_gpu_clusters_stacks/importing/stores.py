@@ -61,13 +61,17 @@ def _existing(draft: Draft, key: tuple[str, ...], part: Part) -> None:
     draft.fill(*key, "security_group_id", value=_GROUP, why="the security group of its servers", of=part)
 
 
+def _write_lustre(draft: Draft, name: str, existing: Part) -> None:
+    key = ("data", name, "existing_lustre")
+    _existing(draft, key, existing)
+    draft.fill(*key, "mount_name", value="abcdefgh", why="its mount name", of=existing)
+
+
 def _lustre(draft: Draft, name: str, part: Part) -> None:
     settings = part["FsxLustreSettings"]
     existing = settings["FileSystemId"]
     if existing.exists:
-        key = ("data", name, "existing_lustre")
-        _existing(draft, key, existing)
-        draft.fill(*key, "mount_name", value="abcdefgh", why="its mount name", of=existing)
+        _write_lustre(draft, name, existing)
         return
     key = ("data", name, "lustre")
     draft.put(*key, value={}, of=part)
@@ -161,6 +165,13 @@ def write_lustre_by_name(draft: Draft, dns: Part, mount: Part) -> str:
         draft.put(*key, "mount_name", value=text, of=mount)
     else:
         draft.fill(*key, "mount_name", value="abcdefgh", why=was(mount, "its mount name"), of=mount)
+    return name
+
+
+def write_lustre_by_id(draft: Draft, existing: Part) -> str:
+    """Write an existing FSx for Lustre file system that a file gives by its id, and give the store's name."""
+    name = _free("fsx", draft.data.get("data"))
+    _write_lustre(draft, name, existing)
     return name
 
 
