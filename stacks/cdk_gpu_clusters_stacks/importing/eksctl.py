@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType
-from cdk_gpu_clusters.errors import errors_in
-from cdk_gpu_clusters.rules.eks_cluster import check_version
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 from .draft import Change, Draft, Note
+from .eks import write_version
 from .foreign import Foreign, Part
 from .group import Group, Market, Volume, accelerated, fleet_name, refuse_equal_names, write_fleet
 from .judge import Deployed, deployed_groups, logical_id
@@ -338,13 +337,7 @@ def _write_subnets(draft: Draft, name: str, subnets: Mapping[str, Part], region:
 
 
 def _write_cluster(draft: Draft, root: Part, others: Sequence[Part]) -> None:
-    version = root["metadata"]["version"]
-    text = version.text()
-    draft.put("eks", value={})
-    if text is not None and errors_in(check_version(text)):
-        draft.note(Change.REPLACED, "EKS does not offer this version any more: the library's default is taken", version)
-    elif text is not None:
-        draft.put("eks", "kubernetes_version", value=text, of=version)
+    write_version(draft, root["metadata"]["version"])
     endpoints, cidrs = root["vpc"]["clusterEndpoints"], root["vpc"]["publicAccessCIDRs"]
     if cidrs.exists:
         draft.put("eks", "public_access_cidrs", value=cidrs.texts(), of=cidrs)

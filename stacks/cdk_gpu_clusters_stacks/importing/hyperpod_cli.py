@@ -5,13 +5,12 @@ Keys and defaults are those of sagemaker-hyperpod 3.12.0: hyperpod_cluster_stack
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cdk_gpu_clusters.errors import errors_in
-from cdk_gpu_clusters.rules.eks_cluster import check_version
-
 from .draft import Change, Draft, Note
+from .eks import write_version
 from .foreign import Foreign, Part
 from .group import Group, fleet_name, refuse_equal_names, write_tags
 from .instance_groups import (
@@ -55,6 +54,9 @@ _OF_ITS_STACKS = (
     "resource_name_prefix", "s3_bucket_name", "sagemaker_iam_role_name", "stage", "template", "version",
 )  # fmt: skip
 _NETWORK = {"SecurityGroupIds": ["sg-0123456789abcdef0"], "Subnets": ["subnet-0123456789abcdef0"]}
+_SUBNET = re.compile(r"subnet-([0-9a-f]{8}|[0-9a-f]{17})")
+#: Stand for the subnets of the control plane, of which the file has fewer than two.
+_ANY_SUBNETS = ["subnet-0123456789abcde01", "subnet-0123456789abcde02"]
 _MOUNT_POINT = "/fsx"
 
 
@@ -138,12 +140,15 @@ def _write_network(draft: Draft, place: Place, region: str, root: Part, found: I
     root["vpc_cidr"].skip()
     put_existing_network(draft, place, region, own or subnets, found.fleets, vpc)
     root["private_subnet_ids"].skip()
-    if (control := root["eks_private_subnet_ids"]).exists:
-        ids = [str(one.value) for one in control.items()]
-        why = f"two private subnets by their zones (the file has {', '.join(ids)})"
-        values = {f"{region}{letter}": name for letter, name in zip("abcdef", ids, strict=False)}
-        draft.fill("network", "service_subnets", value=values, why=why, of=control)
-        control.skip()
+    control = root["eks_private_subnet_ids"]
+    ids = [str(one.value) for one in control.items()]
+    known = [one for one in ids if _SUBNET.fullmatch(one)]
+    values = dict(
+        zip((f"{region}{letter}" for letter in "abcdef"), [*known, *_ANY_SUBNETS[len(known) :]], strict=False)
+    )
+    why = f"two private subnets by their zones (the file has {', '.join(ids) or 'none'})"
+    draft.fill("network", "service_subnets", value=values, why=why, of=control)
+    control.skip()
 
 
 def _write_file_system(draft: Draft, root: Part) -> str | None:
@@ -172,13 +177,7 @@ def _write_file_system(draft: Draft, root: Part) -> str | None:
 
 
 def _write_cluster(draft: Draft, root: Part, found: InstanceGroups) -> None:
-    version = root["kubernetes_version"]
-    text = version.text()
-    draft.put("eks", value={})
-    if text is not None and errors_in(check_version(text)):
-        draft.note(Change.REPLACED, "EKS does not offer this version any more: the library's default is taken", version)
-    elif text is not None:
-        draft.put("eks", "kubernetes_version", value=text, of=version)
+    write_version(draft, root["kubernetes_version"])
     if not found.others:
         text = "two m7i.large in two zones hold the cluster's own pods, since the file has no nodes for them"
         draft.notes.append(Note(Change.REPLACED, "instance_group_settings", text))
