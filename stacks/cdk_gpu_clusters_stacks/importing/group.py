@@ -309,15 +309,11 @@ def _write_volume(draft: Draft, key: tuple[str, ...], volume: Volume) -> None:
         draft.notes.append(Note(Change.BETTER, volume.part.name, "the root volume is encrypted", volume.part.place))
 
 
-def addresses_here(group: Group, orchestrator: Orchestrator) -> int:
-    """Addresses of the subnet that a node of the fleet takes."""
-    efa = group.efa and group.instance_type.supports_efa
-    return plan_interfaces(group.instance_type, efa=efa, orchestrator=orchestrator).ip_addresses_per_node
-
-
 def _note_addresses(draft: Draft, group: Group, orchestrator: Orchestrator) -> None:
     """Say how many addresses of the subnet a node takes, where that changes."""
-    ours, theirs = addresses_here(group, orchestrator), group.addresses
+    efa = group.efa and group.instance_type.supports_efa
+    plan = plan_interfaces(group.instance_type, efa=efa, orchestrator=orchestrator)
+    ours, theirs = plan.ip_addresses_per_node, group.addresses
     if ours < theirs:
         draft.notes.append(
             Note(
@@ -328,3 +324,9 @@ def _note_addresses(draft: Draft, group: Group, orchestrator: Orchestrator) -> N
                 group.efa_part.place,
             )
         )
+    elif 0 < theirs < ours:
+        text = (
+            f"a node of {group.instance_type.name} takes {ours} addresses of the subnet, one for each `efa` interface, "
+            f"and took {theirs}: see whether the subnet has them"
+        )
+        draft.notes.append(Note(Change.REPLACED, group.efa_part.name, text, group.efa_part.place))

@@ -48,10 +48,10 @@ LOST: Mapping[str, str] = {
 _OF_ITS_STACKS = (
     "create_eks_cluster_stack", "create_fsx_stack", "create_helm_chart_stack", "create_hyperpod_cluster_stack",
     "create_life_cycle_script_stack", "create_s3_bucket_stack", "create_s3_endpoint_stack",
-    "create_sagemaker_iam_role_stack", "create_security_group_stack", "create_vpc_stack", "custom_bucket_name",
-    "eks_cluster_name", "fsx_availability_zone_id", "fsx_subnet_id", "github_raw_url", "helm_release",
-    "helm_repo_path", "helm_repo_url", "namespace", "nat_gateway_ids", "private_route_table_ids",
-    "resource_name_prefix", "s3_bucket_name", "sagemaker_iam_role_name", "stage", "template", "version",
+    "create_sagemaker_iam_role_stack", "create_security_group_stack", "create_vpc_stack", "eks_cluster_name",
+    "fsx_availability_zone_id", "fsx_subnet_id", "helm_release", "namespace", "nat_gateway_ids",
+    "private_route_table_ids", "resource_name_prefix", "s3_bucket_name", "sagemaker_iam_role_name", "stage", "template",
+    "version",
 )  # fmt: skip
 _NETWORK = {"SecurityGroupIds": ["sg-0123456789abcdef0"], "Subnets": ["subnet-0123456789abcdef0"]}
 _SUBNET = re.compile(r"subnet-([0-9a-f]{8}|[0-9a-f]{17})")

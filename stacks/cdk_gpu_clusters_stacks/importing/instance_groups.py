@@ -170,8 +170,6 @@ def _note_group(draft: Draft, group: Group) -> None:
     if group.market is Market.BLOCK:
         text = "a training plan serves SageMaker only: buy a Capacity Block, or move the group when the plan has ended"
         draft.note(Change.REPLACED, text, part["TrainingPlanArn"])
-    elif group.market is Market.SPOT:
-        part["CapacityRequirements"].skip()
     if group.maximum == 0:
         draft.note(Change.REPLACED, "0 nodes become 1: write `min_nodes` and `max_nodes`", part["InstanceCount"])
     for extra in part["InstanceRequirements"]["InstanceTypes"].items()[1:]:
@@ -184,7 +182,6 @@ def _note_group(draft: Draft, group: Group) -> None:
             draft.note(Change.LOST, "write the ARN of the key as `encryption_key_arn` of `root_volume`", key)
     if (checks := part["OnStartDeepHealthChecks"]).exists:
         draft.note(Change.REPLACED, "the boot checks of each node take their place", checks)
-    part["CapacityRequirements"]["OnDemand"].skip()
 
 
 def note_nodes_of_others(draft: Draft, others: Sequence[Part]) -> None:

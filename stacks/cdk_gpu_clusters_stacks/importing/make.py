@@ -59,7 +59,7 @@ def import_file(
     content: bytes | None = None,
     fill: Mapping[str, str] | None = None,
 ) -> Imported:
-    """Make a cluster file of a file of AWS ParallelCluster or eksctl.
+    """Make a cluster file of a file of AWS ParallelCluster, eksctl or Amazon SageMaker HyperPod.
 
     Args:
         path: The file.

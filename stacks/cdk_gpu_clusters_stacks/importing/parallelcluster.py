@@ -23,7 +23,6 @@ from .group import (
     Market,
     Volume,
     accelerated,
-    addresses_here,
     fleet_name,
     laid_out,
     refuse_equal_names,
@@ -426,28 +425,11 @@ def _note_what_is_better(draft: Draft, root: Part, groups: list[Group]) -> None:
         for part in (queue["HealthChecks"], *(one["HealthChecks"] for one in queue["ComputeResources"].items())):
             if part.exists:
                 part.skip()
-        _note_old_interfaces(draft, [group for group in groups if group.part.key[:3] == queue.key])
         volume = queue["ComputeSettings"]["LocalStorage"]["EphemeralVolume"]["MountDir"]
         if (point := volume.text()) not in (None, "/scratch"):
             draft.note(Change.REPLACED, f"the local disks are one file system at /scratch, not at {point}", volume)
         for resource in queue["ComputeResources"].items():
             _note_resource(draft, resource, any(group.part.key == resource.key for group in groups))
-
-
-def _note_old_interfaces(draft: Draft, groups: Sequence[Group]) -> None:
-    """Say how many addresses nodes of older releases take: no file names the release that deploys it."""
-    for group in groups:
-        old = sum(
-            one["InterfaceType"] != "efa-only" for one in interfaces_of(group.instance_type, efa=True, is_old=True)
-        )
-        here = addresses_here(group, Orchestrator.PCS)
-        if group.efa and max(here, group.addresses) < old:
-            text = (
-                f"up to ParallelCluster 3.14, a node of {group.instance_type.name} takes {old} addresses of the subnet"
-            )
-            note = Note(Change.BETTER, group.efa_part.name, f"{text}; here it takes {here}", group.efa_part.place)
-            if note not in draft.notes:
-                draft.notes.append(note)
 
 
 def _note_resource(draft: Draft, resource: Part, is_fleet: bool) -> None:
