@@ -152,7 +152,7 @@ def _write_network(draft: Draft, place: Place, region: str, root: Part, found: I
 
 
 def _write_file_system(draft: Draft, root: Part) -> str | None:
-    """The file system: an existing one, a new one unless the file says no, or none."""
+    """The file system: an existing one, a new one unless `create_fsx_stack` is false, or none."""
     existing = root["fsx_file_system_id"]
     sizes = [root[key] for key in ("storage_capacity", "per_unit_storage_throughput", "data_compression_type",
                                    "file_system_type_version")]  # fmt: skip
