@@ -185,7 +185,7 @@ def _named(draft: Draft, kind: str, form: str, dns: Part) -> tuple[str, tuple[st
     for path, part in draft.origins.items():
         if path[0] == "data" and path[2:] == (form, "file_system_id") and part.value == dns.value:
             dns.skip()
-            return path[1], path[:3]
+            return str(path[1]), ("data", str(path[1]), form)
     name = _free(kind, draft.data.get("data"))
     key = ("data", name, form)
     match = _DNS.match(dns.text() or "")

@@ -143,7 +143,7 @@ def test_the_second_volume_gives_the_root_volume_its_size() -> None:
 
 @pytest.mark.parametrize(("given", "efa"), [("efa", 32), ("efa-only", 1), (None, 32)])
 def test_addresses_are_counted_as_hyperpod_lays_interfaces_out(given: str | None, efa: int) -> None:
-    changes = {} if given is None else {"NetworkInterface": {"InterfaceType": given}}
+    changes: Values = {} if given is None else {"NetworkInterface": {"InterfaceType": given}}
     better = _texts(_import(_file(_group(**changes))), Change.BETTER, "InstanceGroups[0]")
     assert any(f"takes {efa} addresses" in text for text in better) == (efa > 1)
 
