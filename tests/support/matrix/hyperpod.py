@@ -67,7 +67,7 @@ class Group:
 def enum_of(shape: str) -> frozenset[str]:
     """The values of a shape of SageMaker."""
     model = botocore.session.get_session().get_service_model("sagemaker")
-    return frozenset(model.shape_for(shape).enum)
+    return frozenset(model.shape_for(shape).metadata["enum"])
 
 
 def types() -> list[str]:
@@ -150,7 +150,9 @@ def synthesize() -> list[Group]:
 
 
 def _capacity(purchase: str) -> Capacity | TrainingPlan | None:
-    return {"spot": Capacity.spot(), "training plan": TrainingPlan.from_arn(PLAN)}.get(purchase)
+    if purchase == "training plan":
+        return TrainingPlan.from_arn(PLAN)
+    return Capacity.spot() if purchase == "spot" else None
 
 
 # What must hold of a group.
