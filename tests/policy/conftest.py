@@ -21,6 +21,7 @@ from everything.fleets import ENVIRONMENTS, define_training
 from everything.hyperpod import define_hyperpod
 from everything.monitoring import define_monitoring
 from everything.node_groups import define_node_groups
+from everything.parallelcluster import define_parallelcluster
 from everything.pcs import define_pcs
 from everything.serving import define_serving
 from everything.stores import define_stores
@@ -114,6 +115,7 @@ def stacks() -> dict[str, Define]:
         "pcs": define_pcs,
         "batch": define_batch,
         "hyperpod": define_hyperpod,
+        "parallelcluster": define_parallelcluster,
     }
     places = ("agnostic", "commercial", "commercial without flags")
 

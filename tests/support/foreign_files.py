@@ -45,7 +45,7 @@ def sources() -> dict[str, dict[str, Any]]:
 def foreign_files(folder: str = "") -> Iterator[ForeignFile]:
     """The files of a tool, or of all."""
     for name, source in sources().items():
-        if name.startswith(folder) and name.endswith(".yaml"):
+        if name.startswith(folder) and "/" in name:
             yield ForeignFile(name, source.get("set", {}))
 
 

@@ -25,6 +25,7 @@ app = new_app()
     epilog=examples(
         "gpu-clusters import pcluster.yaml",
         "gpu-clusters import eks-p5.yaml --zone us-east-1a -o training.yaml",
+        "gpu-clusters import cluster-config.json --region us-west-2",
         "gpu-clusters import --auto-scaling-group trainers --region us-east-1",
         "gpu-clusters import pcluster.yaml --set '${INSTANCE}=p5.48xlarge' --set '${NODES}=16'",
         then="Exit status: 0 the cluster file was written, 2 the file cannot be imported, or would be written over.",
@@ -34,7 +35,8 @@ def import_(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="Configuration of AWS ParallelCluster 3 or of eksctl; - for standard input."
+            metavar="[FILE]",
+            help="Configuration of AWS ParallelCluster 3, eksctl or SageMaker HyperPod; - for standard input.",
         ),
     ] = None,
     group: Annotated[
@@ -73,7 +75,8 @@ def import_(
 ) -> None:
     """Make a cluster file of a file of another tool, and say what becomes better and what is lost.
 
-    ParallelCluster becomes AWS PCS, and eksctl Amazon EKS; nothing is looked up in an account. A launch template or an
+    ParallelCluster becomes AWS PCS, eksctl Amazon EKS, and HyperPod one of the two, by its orchestrator; nothing is
+    looked up in an account. A launch template or an
     Auto Scaling group that is deployed becomes plain EC2; the account is only read.
     """
     from cdk_gpu_clusters_stacks.importing import Place, import_file

@@ -9,13 +9,14 @@ _COMMAND = "gpu-clusters import"
 KIND = define_rule(
     "GPU-IMP-001",
     "a file to import is of a tool that the command reads",
-    source=f"{_COMMAND}: AWS ParallelCluster 3, and eksctl's ClusterConfig, eksctl.io/v1alpha5",
+    source=f"{_COMMAND}: AWS ParallelCluster 3, eksctl's ClusterConfig, eksctl.io/v1alpha5, and CreateCluster and the "
+    "CLI of SageMaker HyperPod",
 )
 VALUE = define_rule(
     "GPU-IMP-002",
     "a value of a file to import has the type that its tool asks for",
     source="aws-parallelcluster 3.16.1, pcluster/schemas/cluster_schema.py; eksctl-io/eksctl @ 99984ad, "
-    "pkg/apis/eksctl.io/v1alpha5/assets/schema.json",
+    "pkg/apis/eksctl.io/v1alpha5/assets/schema.json; botocore 1.44.5, sagemaker service model: CreateCluster",
 )
 PLACEHOLDER = define_rule(
     "GPU-IMP-003", "a number or an instance type of a file to import is no placeholder", source=_COMMAND

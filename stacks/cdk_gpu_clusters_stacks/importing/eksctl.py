@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType
-from cdk_gpu_clusters.errors import errors_in
-from cdk_gpu_clusters.rules.eks_cluster import check_version
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 from .draft import Change, Draft, Note
+from .eks import write_version
 from .foreign import Foreign, Part
 from .group import Group, Market, Volume, accelerated, fleet_name, refuse_equal_names, write_fleet
 from .judge import Deployed, deployed_groups, logical_id
-from .network import Place, is_plain_type, put_existing_network, zones_of
+from .network import Place, plain_type, put_existing_network, zones_of
 
 _NODES = (
     "call what your nodes need in one shell script beside the cluster file, and name it in `user_data` of the fleet"
@@ -106,7 +106,7 @@ def import_eksctl(foreign: Foreign, draft: Draft, place: Place) -> list[Group]:
     _write_cluster(draft, root, others)
     for group in groups:
         no_price = "a managed node group has no price limit of Spot; you pay the Spot price"
-        write_fleet(draft, group, no_spot_price=no_price)
+        write_fleet(draft, group, no_spot_price=no_price, orchestrator=Orchestrator.EKS_MANAGED)
         _write_node(draft, group)
     draft.notes.append(
         Note(
@@ -337,13 +337,7 @@ def _write_subnets(draft: Draft, name: str, subnets: Mapping[str, Part], region:
 
 
 def _write_cluster(draft: Draft, root: Part, others: Sequence[Part]) -> None:
-    version = root["metadata"]["version"]
-    text = version.text()
-    draft.put("eks", value={})
-    if text is not None and errors_in(check_version(text)):
-        draft.note(Change.REPLACED, "EKS does not offer this version any more: the library's default is taken", version)
-    elif text is not None:
-        draft.put("eks", "kubernetes_version", value=text, of=version)
+    write_version(draft, root["metadata"]["version"])
     endpoints, cidrs = root["vpc"]["clusterEndpoints"], root["vpc"]["publicAccessCIDRs"]
     if cidrs.exists:
         draft.put("eks", "public_access_cidrs", value=cidrs.texts(), of=cidrs)
@@ -376,10 +370,10 @@ def _write_system_nodes(draft: Draft, others: Sequence[Part]) -> None:
             continue
         _, _, desired = _counts(part)
         kind = part["instanceType"]
-        if is_plain_type(kind):
+        if plain_type(kind):
             draft.put("eks", "system_nodes", "instance_type", value=kind.text(), of=kind)
         draft.put("eks", "system_nodes", "nodes", value=min(max(2, desired), 100), of=part)
-        kept = f", of the type {kind.value}" if is_plain_type(kind) else ", of the type m7i.large"
+        kept = f", of the type {kind.value}" if plain_type(kind) else ", of the type m7i.large"
         kind.skip()
         part["name"].text()
         text = f"{name} becomes the system nodes{kept}: two at least, over two zones"

@@ -14,7 +14,10 @@ from cdk_gpu_clusters_stacks.spec._rules import MAPPING
 
 from ._rules import KIND, PLACEHOLDER, VALUE
 
-_KINDS = "an AWS ParallelCluster 3 file (HeadNode and Scheduling), or an eksctl file (kind: ClusterConfig)"
+_KINDS = (
+    "an AWS ParallelCluster 3 file (HeadNode and Scheduling), an eksctl file (kind: ClusterConfig), or a file of "
+    "SageMaker HyperPod (InstanceGroups, or instance_group_settings of its CLI)"
+)
 #: What people write where a value is to be filled in: `${NAME}`, `{NAME}`, `<name>`, `PLACEHOLDER_NAME`, `cr-xxxxx`.
 _PLACEHOLDER = re.compile(r"\$\{?\w+\}?|\{\{?\s*\w+\s*\}?\}|<[^>]+>|PLACEHOLDER\w*|x{4,}", re.ASCII)
 # YAML 1.1, which both tools read: yaml.org/type/bool.html.

@@ -9,7 +9,7 @@ from enum import Enum
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType, instance_type
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.interfaces import plan_interfaces
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator, plan_interfaces
 
 from ._rules import NAME
 from .draft import Change, Draft, Note
@@ -106,13 +106,18 @@ class Group:
         return sum(one.get("InterfaceType") != "efa-only" for one in self.interfaces)
 
 
-def accelerated(part: Part) -> InstanceType | None:
-    """The type of nodes with accelerators; None for other types, and for those that the catalogue has not."""
+def accelerated(part: Part, *, prefix: str = "") -> InstanceType | None:
+    """The type of nodes with accelerators; None for other types, and for those that the catalogue has not.
+
+    Args:
+        part: The type.
+        prefix: What the tool writes before the names of EC2.
+    """
     if part.is_placeholder:
         part.refuse_placeholder("an instance type, such as p5.48xlarge")
         return None
     try:
-        found = instance_type(part.text() or "")
+        found = instance_type((part.text() or "").removeprefix(prefix))
     except ConfigError:
         return None
     return found if found.accelerator is not None else None
@@ -145,16 +150,59 @@ def refuse_equal_names(groups: Iterable[Group]) -> None:
         seen.setdefault(group.name, group)
 
 
+def laid_out(
+    kind: InstanceType, *, policy: InterfacePolicy, efa: bool, orchestrator: Orchestrator = Orchestrator.EC2
+) -> list[dict[str, object]]:
+    """The network interfaces of a node as a tool lays them out.
+
+    Args:
+        kind: The type.
+        policy: Whether cards get `efa` interfaces, with an address each, or `efa-only`.
+        efa: Whether they have EFA.
+        orchestrator: Who launches the nodes.
+    """
+    efa = efa and kind.supports_efa
+    try:
+        plan = plan_interfaces(kind, policy=policy if efa else None, efa=efa, orchestrator=orchestrator)
+    except ConfigError:
+        plan = plan_interfaces(kind, efa=efa, orchestrator=orchestrator)
+    return [
+        {
+            "NetworkCardIndex": one.network_card_index,
+            "DeviceIndex": one.device_index,
+            "InterfaceType": one.interface_type,
+        }
+        for one in plan.interfaces
+    ]
+
+
 # Write a group into the cluster file.
 
 
-def write_fleet(draft: Draft, group: Group, *, no_spot_price: str = "") -> None:
+def write_tags(draft: Draft, tags: Part, *above: str) -> None:
+    """Write tags that are a list of `Key` and `Value`.
+
+    Args:
+        draft: The cluster file.
+        tags: The list.
+        above: Where they go.
+    """
+    for tag in tags.items():
+        name, value = tag["Key"].text(), tag["Value"].text()
+        if name:
+            draft.put(*above, "tags", name, value=value or "", of=tag)
+
+
+def write_fleet(
+    draft: Draft, group: Group, *, no_spot_price: str = "", orchestrator: Orchestrator = Orchestrator.EC2
+) -> None:
     """Write a fleet.
 
     Args:
         draft: The cluster file.
         group: The nodes.
         no_spot_price: Why the orchestrator takes no price limit of Spot; empty if it takes one.
+        orchestrator: Who launches the nodes of the fleet.
     """
     key = ("training", "fleets", group.name)
     draft.put(*key, "instance_type", value=group.instance_type.name, of=group.type_part)
@@ -176,7 +224,7 @@ def write_fleet(draft: Draft, group: Group, *, no_spot_price: str = "") -> None:
     elif group.efa:
         draft.note(Change.LOST, f"{group.instance_type.name} has no EFA", group.efa_part)
     _write_volume(draft, (*key, "root_volume"), group.volume)
-    _note_addresses(draft, group)
+    _note_addresses(draft, group, orchestrator)
 
 
 def _write_capacity(draft: Draft, key: tuple[str, ...], group: Group, no_spot_price: str) -> None:
@@ -261,9 +309,10 @@ def _write_volume(draft: Draft, key: tuple[str, ...], volume: Volume) -> None:
         draft.notes.append(Note(Change.BETTER, volume.part.name, "the root volume is encrypted", volume.part.place))
 
 
-def _note_addresses(draft: Draft, group: Group) -> None:
+def _note_addresses(draft: Draft, group: Group, orchestrator: Orchestrator) -> None:
     """Say how many addresses of the subnet a node takes, where that changes."""
-    plan = plan_interfaces(group.instance_type, efa=group.efa and group.instance_type.supports_efa)
+    efa = group.efa and group.instance_type.supports_efa
+    plan = plan_interfaces(group.instance_type, efa=efa, orchestrator=orchestrator)
     ours, theirs = plan.ip_addresses_per_node, group.addresses
     if ours < theirs:
         draft.notes.append(
@@ -275,3 +324,9 @@ def _note_addresses(draft: Draft, group: Group) -> None:
                 group.efa_part.place,
             )
         )
+    elif 0 < theirs < ours:
+        text = (
+            f"a node of {group.instance_type.name} takes {ours} addresses of the subnet, one for each `efa` interface, "
+            f"and took {theirs}: see whether the subnet has them"
+        )
+        draft.notes.append(Note(Change.REPLACED, group.efa_part.name, text, group.efa_part.place))

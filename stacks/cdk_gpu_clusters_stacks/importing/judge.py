@@ -24,6 +24,7 @@ _ABOUT_FILES = (
     "GPU-EKS-052",
     "GPU-FAB",
     "GPU-FLT-003",
+    "GPU-HYP",
     "GPU-INST",
     "GPU-IP",
     "GPU-LT-00",

@@ -16,6 +16,10 @@ from .eksctl import LOST as LOST_OF_EKSCTL
 from .eksctl import deployed_by_eksctl, import_eksctl, is_eksctl, name_of_eksctl
 from .foreign import Foreign, Part, read_foreign, unknown_kind
 from .group import fleet_name
+from .hyperpod import LOST as LOST_OF_HYPERPOD
+from .hyperpod import deployed_by_hyperpod, import_hyperpod, is_hyperpod, name_of_hyperpod
+from .hyperpod_cli import LOST as LOST_OF_HYPERPOD_CLI
+from .hyperpod_cli import deployed_by_hyperpod_cli, import_hyperpod_cli, is_hyperpod_cli, name_of_hyperpod_cli
 from .judge import Deployed, broken_rules
 from .network import Place
 from .parallelcluster import LOST as LOST_OF_PARALLELCLUSTER
@@ -55,7 +59,7 @@ def import_file(
     content: bytes | None = None,
     fill: Mapping[str, str] | None = None,
 ) -> Imported:
-    """Make a cluster file of a file of AWS ParallelCluster or eksctl.
+    """Make a cluster file of a file of AWS ParallelCluster, eksctl or Amazon SageMaker HyperPod.
 
     Args:
         path: The file.
@@ -84,6 +88,16 @@ def import_file(
         named = replace(place, name=place.name or fleet_name(path.stem) or "cluster")
         groups = import_parallelcluster(foreign, draft, named)
         deployed = deployed_by_parallelcluster(foreign, groups)
+    elif is_hyperpod(data):
+        tool, lost = "Amazon SageMaker HyperPod", LOST_OF_HYPERPOD
+        named = replace(place, name=place.name or name_of_hyperpod(foreign, path.stem))
+        groups = import_hyperpod(foreign, draft, named)
+        deployed = deployed_by_hyperpod(foreign, named.name)
+    elif is_hyperpod_cli(data):
+        tool, lost = "SageMaker HyperPod CLI", LOST_OF_HYPERPOD_CLI
+        named = replace(place, name=place.name or name_of_hyperpod_cli(foreign))
+        groups = import_hyperpod_cli(foreign, draft, named)
+        deployed = deployed_by_hyperpod_cli(foreign, named.name)
     elif is_eksctl(data):
         tool, lost = "eksctl", LOST_OF_EKSCTL
         named = replace(place, name=place.name or name_of_eksctl(foreign))

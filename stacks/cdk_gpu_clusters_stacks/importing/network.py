@@ -127,9 +127,15 @@ def _several(part: Part) -> Note:
     )
 
 
-def is_plain_type(part: Part) -> bool:
-    """Whether a type is in the catalogue, and has no accelerators."""
+def plain_type(part: Part, *, prefix: str = "") -> str | None:
+    """A type of the catalogue without accelerators; None for all others.
+
+    Args:
+        part: The type.
+        prefix: What the tool writes before the names of EC2.
+    """
     try:
-        return instance_type(str(part.value)).accelerator is None
+        found = instance_type(str(part.value).removeprefix(prefix))
     except ConfigError:
-        return False
+        return None
+    return found.name if found.accelerator is None else None

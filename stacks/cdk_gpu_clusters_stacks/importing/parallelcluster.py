@@ -9,18 +9,29 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cdk_gpu_clusters.catalogue.images import ImagePurpose
 from cdk_gpu_clusters.catalogue.instances import InstanceType
-from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION, custom_settings, size_limits
+from cdk_gpu_clusters.catalogue.pcs import DEFAULT_SLURM_VERSION, custom_settings
 from cdk_gpu_clusters.errors import ConfigError, Severity
 from cdk_gpu_clusters.rules.images import choose_image
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, plan_interfaces
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.pcs import SettingsLevel, check_slurm_settings
 
 from ._rules import SCHEDULER, SLURM_SETTING
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
-from .group import Group, Market, Volume, accelerated, fleet_name, refuse_equal_names, write_fleet
+from .group import (
+    Group,
+    Market,
+    Volume,
+    accelerated,
+    fleet_name,
+    laid_out,
+    refuse_equal_names,
+    write_fleet,
+    write_tags,
+)
 from .judge import Deployed, deployed_groups
-from .network import Place, is_plain_type, put_existing_network
+from .network import Place, put_existing_network
+from .slurm import write_homes, write_login_nodes, write_size
 from .stores import write_stores
 
 _OF_SLURM = "AWS PCS keeps the controller"
@@ -113,13 +124,20 @@ def import_parallelcluster(foreign: Foreign, draft: Draft, place: Place) -> list
     draft.put("orchestrator", value="pcs")
     subnets = [one for part, found in queues if found for one in part["Networking"]["SubnetIds"].items()]
     put_existing_network(draft, place, region, subnets, groups)
-    _write_tags(draft, root["Tags"])
+    write_tags(draft, root["Tags"])
     mounts = write_stores(draft, root["SharedStorage"])
     if "/home" not in mounts:
-        mounts["/home"] = _write_homes(draft, root["HeadNode"])
+        root["HeadNode"]["SharedStorageType"].text()
+        text = "home directories, which the head node shares, are on a new Amazon EFS file system: copy them"
+        mounts["/home"] = write_homes(draft, root["HeadNode"], text)
     _write_pcs(draft, root, groups, queues, mounts)
     for group in groups:
-        write_fleet(draft, group, no_spot_price="AWS PCS has no price limit of Spot; you pay the Spot price")
+        write_fleet(
+            draft,
+            group,
+            no_spot_price="AWS PCS has no price limit of Spot; you pay the Spot price",
+            orchestrator=Orchestrator.PCS,
+        )
         _write_node(draft, root, group, mounts)
     _note_what_is_better(draft, root, groups)
     return groups
@@ -230,21 +248,7 @@ def interfaces_of(kind: InstanceType, *, efa: bool, is_old: bool) -> list[dict[s
         is_old: Whether cards get `efa`, with an address each: up to ParallelCluster 3.14, and later with the developer
             setting `EfaInterfaceType: efa` (pcluster/templates/queues_stack.py of 3.16.1, add_network_interfaces).
     """
-    policy = InterfacePolicy.EFA_PER_CARD if is_old else InterfacePolicy.MINIMUM_IP
-    try:
-        plan = plan_interfaces(
-            kind, policy=policy if efa and kind.supports_efa else None, efa=efa and kind.supports_efa
-        )
-    except ConfigError:
-        plan = plan_interfaces(kind, efa=efa and kind.supports_efa)
-    return [
-        {
-            "NetworkCardIndex": one.network_card_index,
-            "DeviceIndex": one.device_index,
-            "InterfaceType": one.interface_type,
-        }
-        for one in plan.interfaces
-    ]
+    return laid_out(kind, policy=InterfacePolicy.EFA_PER_CARD if is_old else InterfacePolicy.MINIMUM_IP, efa=efa)
 
 
 # What the fleets have beside their groups.
@@ -274,23 +278,6 @@ def _has_image(kind: InstanceType, system: str | None) -> bool:
     return True
 
 
-def _write_homes(draft: Draft, head: Part) -> str:
-    """Home directories, which the head node shares from its disk unless the file names others."""
-    head["SharedStorageType"].text()
-    name = "home"
-    draft.put("data", name, "efs", value={}, of=head)
-    text = "home directories, which the head node shares, are on a new Amazon EFS file system: copy them"
-    draft.notes.append(Note(Change.REPLACED, "HeadNode", text, head.place))
-    return name
-
-
-def _write_tags(draft: Draft, tags: Part, *above: str) -> None:
-    for tag in tags.items():
-        name, value = tag["Key"].text(), tag["Value"].text()
-        if name:
-            draft.put(*above, "tags", name, value=value or "", of=tag)
-
-
 # Slurm.
 
 
@@ -302,9 +289,7 @@ def _write_pcs(
     mounts: Mapping[str, str],
 ) -> None:
     settings = root["Scheduling"]["SlurmSettings"]
-    nodes = sum(group.maximum for group in groups) + 1
-    size = next((one.name for one in size_limits().values() if one.nodes >= nodes), list(size_limits())[-1])
-    draft.put("pcs", "size", value=size.lower(), of=root["Scheduling"])
+    write_size(draft, groups, of=root["Scheduling"])
     has_database = settings["Database"].exists or settings["ExternalSlurmdbd"].exists
     draft.put("pcs", "accounting", "enabled", value=has_database, of=settings["Database"])
     for name in ("Database", "ExternalSlurmdbd"):
@@ -340,8 +325,8 @@ def _write_queue(draft: Draft, queue: Part, groups: list[Group]) -> None:
     for setting, value in own.items():
         draft.put(*key, "slurm_settings", setting, value=value, of=queue)
     for group in groups:
-        _write_tags(draft, queue["Tags"], "training", "fleets", group.name)
-        _write_tags(draft, group.part["Tags"], "training", "fleets", group.name)
+        write_tags(draft, queue["Tags"], "training", "fleets", group.name)
+        write_tags(draft, group.part["Tags"], "training", "fleets", group.name)
         nodes = _taken(draft, group.part["CustomSlurmSettings"], SettingsLevel.NODE_GROUP)
         # ParallelCluster writes the priorities of nodes as their weights (SlurmNodePriorities of its cookbook).
         is_static = group.minimum == group.maximum
@@ -387,22 +372,16 @@ def _write_login(draft: Draft, root: Part, mounts: Mapping[str, str]) -> None:
     pool = next(iter(root["LoginNodes"]["Pools"].items()), root["LoginNodes"]["Pools"])
     of_pool = isinstance(pool.value, Mapping)
     source = pool if of_pool else root["HeadNode"]
-    key = ("pcs", "login")
-    count = pool["Count"].number() if of_pool else None
-    if not of_pool:
-        text = "people log in on one login node, which has no public address; sessions come through Systems Manager"
-        draft.notes.append(Note(Change.REPLACED, "HeadNode", text, root["HeadNode"].place))
-    draft.put(*key, "nodes", value=1 if count is None else min(count, 10), of=source)
-    kind = pool["InstanceType"] if of_pool else root["HeadNode"]["InstanceType"]
-    if is_plain_type(kind):
-        draft.put(*key, "instance_type", value=kind.text(), of=kind)
-    elif of_pool:
-        draft.note(Change.REPLACED, "the catalogue does not have the type: login nodes are m7i.large", kind)
+    write_login_nodes(
+        draft,
+        count=pool["Count"].number() if of_pool else None,
+        kind=(pool if of_pool else root["HeadNode"])["InstanceType"],
+        of=source,
+        mounts=mounts,
+    )
     ssh = source["Ssh"]["KeyName"]
     if ssh.exists and not ssh.is_placeholder:
-        draft.put(*key, "ssh_key_name", value=ssh.text(), of=ssh)
-    if mounts:
-        draft.put(*key, "mounts", value=dict(mounts), of=root["SharedStorage"])
+        draft.put("pcs", "login", "ssh_key_name", value=ssh.text(), of=ssh)
 
 
 def _write_directory(draft: Draft, directory: Part) -> None:
@@ -446,29 +425,11 @@ def _note_what_is_better(draft: Draft, root: Part, groups: list[Group]) -> None:
         for part in (queue["HealthChecks"], *(one["HealthChecks"] for one in queue["ComputeResources"].items())):
             if part.exists:
                 part.skip()
-        _note_old_interfaces(draft, [group for group in groups if group.part.key[:3] == queue.key])
         volume = queue["ComputeSettings"]["LocalStorage"]["EphemeralVolume"]["MountDir"]
         if (point := volume.text()) not in (None, "/scratch"):
             draft.note(Change.REPLACED, f"the local disks are one file system at /scratch, not at {point}", volume)
         for resource in queue["ComputeResources"].items():
             _note_resource(draft, resource, any(group.part.key == resource.key for group in groups))
-
-
-def _note_old_interfaces(draft: Draft, groups: Sequence[Group]) -> None:
-    """Say how many addresses nodes of older releases take: no file names the release that deploys it."""
-    for group in groups:
-        old = sum(
-            one["InterfaceType"] != "efa-only" for one in interfaces_of(group.instance_type, efa=True, is_old=True)
-        )
-        if group.efa and group.addresses < old:
-            text = (
-                f"up to ParallelCluster 3.14, a node of {group.instance_type.name} takes {old} addresses of the subnet"
-            )
-            note = Note(
-                Change.BETTER, group.efa_part.name, f"{text}; here it takes {group.addresses}", group.efa_part.place
-            )
-            if note not in draft.notes:
-                draft.notes.append(note)
 
 
 def _note_resource(draft: Draft, resource: Part, is_fleet: bool) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from .draft import Change, Draft
+from .draft import Change, Draft, Note
 from .foreign import Part
 from .group import fleet_name, was
 
 _FILE_SYSTEM = re.compile(r"fs-([0-9a-f]{8}|[0-9a-f]{17})")
+_DNS = re.compile(r"(fs-(?:[0-9a-f]{17}|[0-9a-f]{8}))\.fsx\.")
+_MOUNT_NAME = re.compile(r"[A-Za-z0-9_-]{1,8}", re.ASCII)
 _GROUP = "sg-0123456789abcdef0"
 _NEW = "a new and empty file system: copy your data"
 # aws-parallelcluster 3.16.1, pcluster/config/cluster_config.py, SharedFsxLustre.
@@ -59,13 +61,17 @@ def _existing(draft: Draft, key: tuple[str, ...], part: Part) -> None:
     draft.fill(*key, "security_group_id", value=_GROUP, why="the security group of its servers", of=part)
 
 
+def _write_lustre(draft: Draft, name: str, existing: Part) -> None:
+    key = ("data", name, "existing_lustre")
+    _existing(draft, key, existing)
+    draft.fill(*key, "mount_name", value="abcdefgh", why="its mount name", of=existing)
+
+
 def _lustre(draft: Draft, name: str, part: Part) -> None:
     settings = part["FsxLustreSettings"]
     existing = settings["FileSystemId"]
     if existing.exists:
-        key = ("data", name, "existing_lustre")
-        _existing(draft, key, existing)
-        draft.fill(*key, "mount_name", value="abcdefgh", why="its mount name", of=existing)
+        _write_lustre(draft, name, existing)
         return
     key = ("data", name, "lustre")
     draft.put(*key, value={}, of=part)
@@ -140,6 +146,58 @@ def _ebs(draft: Draft, name: str, part: Part) -> None:
         "data, and delete the volume then",
         part,
     )
+
+
+def write_lustre_by_name(draft: Draft, dns: Part, mount: Part) -> str:
+    """Write an existing FSx for Lustre file system that a file gives by its DNS and mount names.
+
+    Args:
+        draft: The cluster file.
+        dns: Its DNS name.
+        mount: Its mount name.
+
+    Returns:
+        Name of the store, one for each DNS name.
+    """
+    name, key = _named(draft, "fsx", "existing_lustre", dns)
+    text = mount.text() or ""
+    if _MOUNT_NAME.fullmatch(text):
+        draft.put(*key, "mount_name", value=text, of=mount)
+    else:
+        draft.fill(*key, "mount_name", value="abcdefgh", why=was(mount, "its mount name"), of=mount)
+    return name
+
+
+def write_lustre_by_id(draft: Draft, existing: Part) -> str:
+    """Write an existing FSx for Lustre file system that a file gives by its id, and give the store's name."""
+    name = _free("fsx", draft.data.get("data"))
+    _write_lustre(draft, name, existing)
+    return name
+
+
+def write_openzfs_by_name(draft: Draft, dns: Part) -> str:
+    """Write an existing FSx for OpenZFS file system that a file gives by its DNS name, and give the store's name."""
+    return _named(draft, "openzfs", "existing_openzfs", dns)[0]
+
+
+def _named(draft: Draft, kind: str, form: str, dns: Part) -> tuple[str, tuple[str, ...]]:
+    """The store of a DNS name, and its path: a new one, unless another group of nodes mounts it, too."""
+    for path, part in draft.origins.items():
+        if path[0] == "data" and path[2:] == (form, "file_system_id") and part.value == dns.value:
+            dns.skip()
+            return str(path[1]), ("data", str(path[1]), form)
+    name = _free(kind, draft.data.get("data"))
+    key = ("data", name, form)
+    match = _DNS.match(dns.text() or "")
+    if match is not None:
+        draft.put(*key, "file_system_id", value=match[1], of=dns)
+    else:
+        draft.fill(*key, "file_system_id", value="fs-0123456789abcdef0", why=was(dns, "its id"), of=dns)
+    draft.fill(*key, "security_group_id", value=_GROUP, why="the security group of its servers", of=dns)
+    draft.notes.append(
+        Note(Change.REPLACED, dns.name, "the file system stays, with its data, and the new nodes mount it", dns.place)
+    )
+    return name, key
 
 
 _KINDS = {"FsxLustre": _lustre, "Efs": _efs, "FsxOpenZfs": _openzfs, "Ebs": _ebs}

@@ -171,10 +171,11 @@ def test_the_root_volume_keeps_its_size_and_speed() -> None:
     assert _notes(made, Change.BETTER, "RootVolume") == ["the root volume is encrypted"]
 
 
-def test_old_interfaces_take_32_addresses_a_node_and_here_one() -> None:
-    made = _import(_file(DevSettings={"EfaInterfaceType": "efa"}))
-    assert any("takes 32 addresses of the subnet" in text and "here it takes 1" in text
-               for text in _notes(made, Change.BETTER, "Efa.Enabled"))  # fmt: skip
+def test_nodes_of_aws_pcs_take_32_addresses_as_with_old_interfaces_and_more_than_with_new_ones() -> None:
+    assert _notes(_import(_file(DevSettings={"EfaInterfaceType": "efa"})), Change.REPLACED, "Efa.Enabled") == []
+    (text,) = _notes(_import(_file()), Change.REPLACED, "Efa.Enabled")
+    assert "takes 32 addresses of the subnet" in text
+    assert "took 1:" in text
 
 
 def test_types_without_accelerators_are_lost_and_others_of_the_queue_stay() -> None:

@@ -1,4 +1,4 @@
-"""Public files of ParallelCluster and eksctl: `plan` takes what they become, it means the same, and nothing is dropped.
+"""Public files of ParallelCluster, eksctl and HyperPod: `plan` takes what they become, it means the same, and nothing is dropped.
 
 `tests/fixtures/imports/sources.yaml` says where each comes from, and what is filled in for its placeholders.
 """
@@ -24,7 +24,7 @@ from foreign_files import FOLDER, ForeignFile, foreign_files, import_text, impor
 
 FILES = list(foreign_files())
 NAMES = [file.name for file in FILES]
-_LICENCES = {"MIT-0", "Apache-2.0"}
+_LICENCES = {"MIT-0", "MIT", "Apache-2.0"}
 
 
 @cache
@@ -36,10 +36,10 @@ def _cluster(name: str) -> ClusterSpec:
     return reading.spec
 
 
-def test_there_are_twenty_files_each_with_its_source_and_a_permissive_licence() -> None:
+def test_there_are_thirty_files_each_with_its_source_and_a_permissive_licence() -> None:
     kept = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
     assert kept == {*sources(), "sources.yaml"}
-    assert len(FILES) >= 20
+    assert len(FILES) >= 30
     for name, source in sources().items():
         assert source["licence"] in _LICENCES, name
         assert len(source["commit"]) == 40, name
@@ -89,6 +89,23 @@ def _asked_of_eksctl(values: Any) -> Iterator[Asked]:
         yield kind, count, market, bool(one.get("efaEnabled")) and kind in _EFA
 
 
+def _asked_of_hyperpod(values: Any) -> Iterator[Asked]:
+    for one in values.get("InstanceGroups") or values["instance_group_settings"]:
+        kind = one["InstanceType"].removeprefix("ml.")
+        if kind in _ACCELERATED:
+            market = CapacityKind.CAPACITY_BLOCK if "TrainingPlanArn" in one else CapacityKind.ON_DEMAND
+            market = CapacityKind.SPOT if "Spot" in one.get("CapacityRequirements", ()) else market
+            yield kind, one["InstanceCount"], market, kind in _EFA
+
+
+_ASKED = {
+    "parallelcluster": _asked_of_parallelcluster,
+    "eksctl": _asked_of_eksctl,
+    "hyperpod": _asked_of_hyperpod,
+    "hyperpod-cli": _asked_of_hyperpod,
+}
+
+
 def _made(spec: ClusterSpec) -> list[Asked]:
     """Fleets, with those that AWS PCS wants apart put together again."""
     totals: dict[str, Asked] = {}
@@ -102,8 +119,8 @@ def _made(spec: ClusterSpec) -> list[Asked]:
 
 @pytest.mark.parametrize("file", FILES, ids=NAMES)
 def test_types_counts_capacity_and_efa_are_those_of(file: ForeignFile) -> None:
-    asked = _asked_of_parallelcluster if file.name.startswith("parallelcluster/") else _asked_of_eksctl
-    assert _made(_cluster(file.name)) == sorted(asked(file.values), key=str)
+    asked = _ASKED[file.name.partition("/")[0]](file.values)
+    assert _made(_cluster(file.name)) == sorted(asked, key=str)
 
 
 @pytest.mark.parametrize("file", list(foreign_files("parallelcluster/")), ids=lambda file: file.name)
@@ -137,10 +154,24 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
+def _with_unknown_keys_as_json(values: Any) -> tuple[list[str], list[int]]:
+    lines = json.dumps(_more(values), indent=2).splitlines()
+    return lines, [number for number, line in enumerate(lines, 1) if "nobodyHasThis" in line]
+
+
+def _more(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {"nobodyHasThis": 1, **{key: _more(one) for key, one in value.items()}}
+    return [_more(one) for one in value] if isinstance(value, list) else value
+
+
 @pytest.mark.parametrize("file", FILES, ids=NAMES)
 def test_a_key_that_no_tool_has_is_lost_with_its_line(file: ForeignFile) -> None:
     """In every mapping of the file: by itself, or with what is around it."""
-    lines, unknown = _with_unknown_keys(file.text)
+    if file.name.startswith("hyperpod"):
+        lines, unknown = _with_unknown_keys_as_json(file.values)
+    else:
+        lines, unknown = _with_unknown_keys(file.text)
     made = import_text("\n".join(lines))
     assert made.text is not None, made.findings
     said = [int(note.place.rsplit(":", 2)[1]) for note in made.notes if _is_gone(note) and note.place]
