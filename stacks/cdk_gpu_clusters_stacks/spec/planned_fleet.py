@@ -126,8 +126,8 @@ class PlannedFleet(FleetPart):
 
     @property
     def has_fabric(self) -> bool:
-        """Whether an EFA fabric of the file is its security group; nodes of HyperPod share that of their cluster."""
-        return self.plan.efa and not self.profile.joins_hyperpod
+        """Whether a fabric of the file is its group; HyperPod and ParallelCluster have one group for all nodes."""
+        return self.plan.efa and not self.profile.joins_hyperpod and not self.profile.joins_parallelcluster
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -489,7 +489,7 @@ class PlannedFleet(FleetPart):
             mounts=self.node_mounts(dns_name=dns_name, mount_name=mount_name) if own else (),
             scratch=own and self.scratch_plan[0],
             node_config=self.node_group.node_config if self.profile.has_node_group else None,
-            metadata_users=("*",) if self.profile.has_node_group or not own else users,
+            metadata_users=("*",) if self.profile.has_node_group or self.profile.joins_hyperpod or not own else users,
             slurm_version=self.slurm_version if self.profile.joins_slurm else None,
         )
 

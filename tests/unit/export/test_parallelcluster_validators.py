@@ -82,7 +82,7 @@ def ids() -> Iterator[dict[str, str]]:
 
 
 def client(service: str, ids: dict[str, str]) -> Any:
-    session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    session: Any = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
     return session.client(service, endpoint_url=ids["url"])
 
 

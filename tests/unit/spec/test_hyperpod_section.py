@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters_stacks.plan import plan_cluster
-from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
+from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster, read_cluster
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
 #: A training file with the keys that fleets have in common.
@@ -27,7 +27,7 @@ training:
     trainers:
       instance_type: p5.48xlarge
       nodes: 4
-      capacity: spot
+      capacity: on_demand
       mounts: { /fsx: corpus }
       checkpoints: saves
       environment: { NCCL_DEBUG: INFO }
@@ -35,7 +35,7 @@ training:
       watch: { mode: dry-run }
       tags: { team: a }
 """
-WORDS = ("ec2", "eks", "pcs", "hyperpod-slurm", "hyperpod-eks")
+WORDS = ("ec2", "eks", "pcs", "batch", "parallelcluster", "hyperpod-slurm", "hyperpod-eks")
 
 
 def load(folder: Path, text: str) -> ClusterSpec:
@@ -92,3 +92,17 @@ def test_hyperpod_mounts_and_sets_up_disks_by_itself(tmp_path: Path) -> None:
     assert not {"lustre", "scratch", "metadata"} & set(made.node.boot_stages)
     assert made.node.root_volume is None
     assert made.cost.usd_per_hour is None
+
+
+@pytest.mark.parametrize(
+    ("word", "section", "expected"),
+    [
+        ("ec2", "hyperpod: { node_recovery: false }\n", "GPU-SPEC-088"),
+        ("hyperpod-slurm", "hyperpod: { groups: { trainer: { least_nodes: 2 } } }\n", "GPU-SPEC-090"),
+    ],
+)
+def test_a_section_without_effect_is_told(word: str, section: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "setup.sh").write_text("#!/bin/sh\n", encoding="utf-8")
+    file = tmp_path / "cluster.yaml"
+    file.write_text(COMMON.replace("WORD", word) + section, encoding="utf-8")
+    assert expected in {one.id for one in read_cluster(file).findings}
