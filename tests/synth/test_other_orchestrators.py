@@ -36,6 +36,10 @@ GROUPS = {
     "hyperpod-slurm": "AWS::SageMaker::Cluster",
     "hyperpod-eks": "AWS::SageMaker::Cluster",
 }
+#: What launches nodes in an example as it is.
+LAUNCHERS = {*GROUPS.values(), "AWS::Batch::ComputeEnvironment"}
+#: They have a layout of their own for EFA.
+PER_CARD = {"batch", "pcs"}
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 #: Objects of Karpenter, in the place of a group and its launch template.
 POOL = "Custom::AWSCDK-EKS-KubernetesResource"
@@ -67,6 +71,22 @@ REFUSED = {
 }
 #: The same of HyperPod, which buys nodes in its own way, and of examples of it.
 REFUSED |= {
+    ("batch-p5-capacity-block", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("batch-p5-capacity-block", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("parallelcluster-p5", "hyperpod-slurm"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
+    ("parallelcluster-p5", "hyperpod-eks"): [
+        "training.fleets.trainers.capacity GPU-HYP-010",
+        "training.fleets.trainers.checkpoints GPU-HYP-023",
+    ],
     ("eks-g5-dev", "hyperpod-slurm"): ["training.fleets.dev.max_nodes GPU-HYP-011"],
     ("eks-g5-dev", "hyperpod-eks"): ["training.fleets.dev.max_nodes GPU-HYP-011"],
     ("eks-g6e-canary", "hyperpod-slurm"): ["monitoring.metrics GPU-SCR-002", "inference.fleets.chat GPU-SPEC-089"],
@@ -293,10 +313,10 @@ def test_another_orchestrator_gives_valid_templates(
         if stack.endswith("-monitoring") or of_type(before[stack], POOL):  # a dashboard names the groups of nodes
             continue
         made = readable(templates[stack])["Resources"]
-        if not any(one["Type"] in GROUPS.values() for one in before[stack].values()):
+        if not any(one["Type"] in LAUNCHERS for one in before[stack].values()):
             # A closed network gets endpoints of the other service besides.
             assert before[stack].items() <= made.items(), f"{stack} has no nodes, and is another one"
-        elif "pcs" not in (orchestrator, own(TEXTS[name])):  # which has a layout of its own for EFA
+        elif not PER_CARD & {orchestrator, own(TEXTS[name])}:
             assert cards(before[stack]) == cards(made)
     for stack, template in templates.items():
         text = json.dumps(template, sort_keys=True)
