@@ -890,10 +890,10 @@ class ServersPlan:
     spare_servers: int = 0
 
     def count_on(self, nodes: int) -> int:
-        """Servers on so many nodes."""
+        """Servers on so many nodes, without the places that a canary keeps free."""
         if self.nodes_per_server is not None:
             return nodes // self.nodes_per_server
-        return nodes * self.servers_per_node
+        return max(0, nodes * self.servers_per_node - self.spare_servers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
