@@ -89,8 +89,8 @@ class ServerPod:
             the same time as the pod. 10 seconds are this library's choice inside the cluster. Behind a gateway it is
             30: a load balancer sends requests for some 25 seconds more.
         idle_timeout_seconds: How long a load balancer in front keeps an idle connection, as `ModelGateway` has it. vLLM
-            keeps it 15 seconds longer, and 120 seconds at least, by `VLLM_HTTP_TIMEOUT_KEEP_ALIVE`; a value of yours in
-            `environment` stands. Servers other than vLLM need a setting of their own.
+            keeps it 15 seconds longer, and 120 seconds at least, by `VLLM_HTTP_TIMEOUT_KEEP_ALIVE`. A value of yours in
+            `environment` wins. Servers other than vLLM need a setting of their own.
     """
 
     image: str

@@ -138,6 +138,20 @@ def test_a_pool_has_the_servers_of_its_model_and_no_others(nodes: int) -> None:
     }
 
 
+def test_a_picker_takes_requests_of_every_path_and_reads_those_that_it_knows() -> None:
+    """It answers 400 where no parser takes the path: one without paths takes the rest, and ends the list."""
+    for release in inference(None)[2:]:
+        (picker,) = rendering(release)["pickers"]
+        parsers = [one["pluginRef"] for one in picker["requestHandler"]["parsers"]]
+        assert parsers == ["openai-parser", "anthropic-parser", "vllmhttp-parser", "passthrough-parser"]
+        # A parser is a plugin, which the configuration declares once.
+        plugins = [one["type"] for one in picker["plugins"]]
+        assert [plugins.count(one) for one in parsers] == [1, 1, 1, 1]
+        (profile,) = picker["schedulingProfiles"]
+        weights = {one["pluginRef"]: one["weight"] for one in profile["plugins"]}
+        assert weights == {"queue-scorer": 2, "kv-cache-utilization-scorer": 2, "prefix-cache-scorer": 3}
+
+
 def test_a_route_leads_to_the_pool_that_the_chart_makes_below_the_path_of_its_model() -> None:
     route = inference_route("chat", GATEWAY)["spec"]
     assert route["parentRefs"] == [{"name": "models-inference"}]
