@@ -50,10 +50,11 @@ def test_every_object_fits_the_published_crds_and_their_rules(version: str) -> N
         inference_pool_definition(),
         *inference_gateway_objects(GATEWAY),
         *inference_gateway_objects(closed, proxies=3, mirror=MIRROR),
+        *inference_gateway_objects(replace(GATEWAY, name="patient", idle_timeout_seconds=4000)),
         inference_route("chat", GATEWAY),
         inference_route("embed", closed, path="/"),
     ]
-    assert check_objects(objects, version) == len(objects) == 12
+    assert check_objects(objects, version) == len(objects) == 17
 
 
 def test_the_definition_of_pools_is_the_one_that_objects_are_held_against() -> None:
@@ -96,6 +97,21 @@ def test_the_proxies_have_no_load_balancer_of_their_own_and_let_requests_end() -
     # A load balancer goes on sending requests for up to 25 seconds.
     assert spec["shutdown"] == {"min": 30, "max": 150}
     assert (spec["deployment"]["spec"]["replicas"], spec["podDisruptionBudget"]["spec"]) == (3, {"maxUnavailable": 1})
+
+
+@pytest.mark.parametrize(
+    ("idle", "kept"),
+    [(300, None), (585, None), (586, "601s"), (600, "615s"), (4000, "4015s")],
+)
+def test_the_proxies_keep_an_idle_connection_longer_than_the_load_balancer(idle: int, kept: str | None) -> None:
+    """agentgateway keeps it for ten minutes unless a policy of its gateway says how long."""
+    objects = inference_gateway_objects(replace(GATEWAY, idle_timeout_seconds=idle))
+    policies = [one for one in objects if one["kind"] == "AgentgatewayPolicy"]
+    told = [one["spec"]["frontend"]["http"]["http1IdleTimeout"] for one in policies]
+    assert told == ([] if kept is None else [kept])
+    for one in policies:
+        (target,) = one["spec"]["targetRefs"]
+        assert (target["kind"], target["name"]) == ("Gateway", one_of(objects, "Gateway")["metadata"]["name"])
 
 
 @pytest.mark.parametrize(("mirror", "place"), [(None, "ghcr.io"), (MIRROR, MIRROR.images.partition("/")[0])])
