@@ -71,6 +71,8 @@ _CONFIGURATIONS = {
     "kueue-manager-config",
     "slurm-config-extra",
 }
+# The configuration of an endpoint picker in its ConfigMap.
+_PICKER = "default-plugins.yaml"
 _VARIABLES = {
     *("CLUSTER_NAME", "FEATURE_GATES", "INTERRUPTION_QUEUE", "ISOLATED_VPC", "VM_MEMORY_OVERHEAD_PERCENT"),
     *("DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"),
@@ -275,6 +277,7 @@ def workloads(objects: Sequence[Object]) -> list[Object]:
 def summary(objects: Sequence[Object]) -> Object:
     """What is recorded of some objects."""
     pools = [item["spec"] for item in objects if item["kind"] == "InferencePool"]
+    pickers = [yaml.safe_load(item["data"][_PICKER]) for item in objects if _PICKER in item.get("data", {})]
     return {
         "kinds": dict(sorted(Counter(item["kind"] for item in objects).items())),
         "registries": sorted(registries(list(objects))),
@@ -285,6 +288,7 @@ def summary(objects: Sequence[Object]) -> Object:
             if item["kind"] == "ConfigMap" and item["metadata"]["name"] in _CONFIGURATIONS
         },
         **({"pools": pools} if pools else {}),
+        **({"pickers": pickers} if pickers else {}),
     }
 
 

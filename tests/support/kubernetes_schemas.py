@@ -124,6 +124,8 @@ def _holds(rule: str, value: Any) -> bool:
     the libraries for regular expressions and for strings), as far as rules here call them."""
     context = cel.Context()
     context.add_function("find", lambda text, pattern: found[0] if (found := re.search(pattern, text)) else "")
+    # CEL's own, of which the package knows the method alone.
+    context.add_function("matches", lambda text, pattern: re.search(pattern, text) is not None)
     context.add_function("split", lambda text, separator: text.split(separator))
     context.add_variable("self", value)
     return bool(_compiled(rule).execute(context))

@@ -27,6 +27,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     kubernetes_object,
 )
 from cdk_gpu_clusters.rules.inference import check_idle_timeout, check_tls
+from cdk_gpu_clusters.rules.vllm import KEEP_ALIVE, is_vllm
 
 #: The Gateway API, and what the AWS Load Balancer Controller adds to it.
 GATEWAY_API, _AWS = "gateway.networking.k8s.io/v1", "gateway.k8s.aws/v1"
@@ -84,6 +85,12 @@ SUBNETS = define_rule(
     "GPU-SRV-005",
     "subnets of a load balancer are IPv4 ranges",
     source="Kubernetes API reference, NetworkPolicy: ipBlock.cidr",
+)
+KEPT_CONNECTIONS = define_rule(
+    "GPU-SRV-041",
+    "a vLLM server keeps idle connections longer than the load balancer in front of it",
+    source='Elastic Load Balancing user guide for Application Load Balancers, "Connection idle timeout": that of the '
+    "application is larger than that of the load balancer; vllm-project/vllm, pull request 18472: 5 seconds by default",
 )
 
 
@@ -204,8 +211,11 @@ def model_route(
     """The route of a gateway to the servers of `model_deployment` or `multi_node_model`.
 
     Servers that are behind a load balancer need `stop_delay_seconds=30`, so that it has stopped to send requests before
-    they end. The pods of a namespace with the label `elbv2.k8s.aws/pod-readiness-gate-inject: enabled` are ready when
-    the load balancer has found them healthy: without it a rollout goes on before requests reach new servers.
+    they end. Their `idle_timeout_seconds` is that of the gateway or more: the load balancer closes an idle connection
+    before the server does, or requests are lost in between.
+
+    The pods of a namespace with the label `elbv2.k8s.aws/pod-readiness-gate-inject: enabled` are ready when the load
+    balancer has found them healthy: without it a rollout goes on before requests reach new servers.
 
     Args:
         name: Name of the route, and by default of the Service.
@@ -217,7 +227,7 @@ def model_route(
         A TargetGroupConfiguration for each Service, with `subnet_cidrs` the NetworkPolicy, and the HTTPRoute.
 
     Raises:
-        ConfigError: GPU-K8S-001, GPU-SRV-002 to -005, all at once.
+        ConfigError: GPU-K8S-001, GPU-SRV-002 to -005 and -041, all at once.
 
     Example:
         >>> gateway = ModelGateway(plain_http=True, clients=["10.0.0.0/16"])
@@ -228,7 +238,7 @@ def model_route(
         ('/chat', 2)
     """
     route = ModelRoute() if route is None else route
-    raise_for([*check_name(name), *check_route(gateway, route)])
+    raise_for([*check_name(name), *check_route(gateway, route), *check_kept_connections(gateway, server)])
     weights = dict(route.weights) or {name: 1}
     backends = [{"name": service, "port": _SERVICE_PORT, "weight": weight} for service, weight in weights.items()]
     # Pods of a LeaderWorkerSet have its name, and their Service that of their leaders.
@@ -449,6 +459,27 @@ def check_route(gateway: ModelGateway, route: ModelRoute) -> Iterator[Finding]:
         )
     yield from _check_weights(route.weights)
     yield from _check_subnets(gateway)
+
+
+@check
+def check_kept_connections(gateway: ModelGateway, server: ServerPod) -> Iterator[Finding]:
+    """Find a vLLM server that closes idle connections which the load balancer still uses.
+
+    A value of the user's own in the server's environment is left alone, and so are other servers.
+
+    Args:
+        gateway: The gateway of the load balancer.
+        server: The server.
+    """
+    is_own = KEEP_ALIVE in {*server.environment, *server.secrets}
+    if is_vllm(server.image) and not is_own and server.idle_timeout_seconds < gateway.idle_timeout_seconds:
+        yield KEPT_CONNECTIONS.finding(
+            cause="the load balancer would send requests on connections that the server is closing, and answer 502",
+            got=f"{server.idle_timeout_seconds} seconds, and a load balancer with {gateway.idle_timeout_seconds}",
+            allowed=f"{gateway.idle_timeout_seconds} seconds or more",
+            fix=f"set idle_timeout_seconds={gateway.idle_timeout_seconds} in ServerPod",
+            path="server.idle_timeout_seconds",
+        )
 
 
 @check

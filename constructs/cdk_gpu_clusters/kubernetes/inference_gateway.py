@@ -29,7 +29,7 @@ from cdk_gpu_clusters.kubernetes.software.inference import (
     requested,
 )
 from cdk_gpu_clusters.kubernetes.software.release import ImageMirror, SoftwareSource
-from cdk_gpu_clusters.rules.inference import check_counts
+from cdk_gpu_clusters.rules.inference import check_counts, keep_alive_seconds
 
 _AGENTGATEWAY, _CLASS = "agentgateway.dev/v1alpha1", "agentgateway"
 _POOLS = "inference.networking.k8s.io"
@@ -37,6 +37,9 @@ _INNER = "-inference"
 #: Port of the proxies inside the cluster, and where they say whether they are ready
 #: (controller/pkg/helm/agentgateway/templates/_helpers.tpl).
 _PORT, _HEALTH_PORT, _HEALTH_PATH = 80, 15021, "/healthz/ready"
+#: How long a proxy keeps an idle connection by default (crates/agentgateway/src/lib.rs: http1_idle_timeout, and
+#: proxy/gateway.rs: header_read_timeout).
+_IDLE_SECONDS = 600
 #: How long a proxy that ends takes requests: a load balancer goes on sending them for up to 25 seconds.
 _STOP_DELAY_SECONDS = 30
 
@@ -47,7 +50,8 @@ def inference_gateway_objects(
     """A gateway of agentgateway that takes all requests of the load balancer of another one.
 
     Its proxies have a Service inside the cluster alone. They run on nodes without accelerators, on different ones where
-    there are several.
+    there are several. They keep idle connections longer than the load balancer: for ten minutes, or 15 seconds longer
+    than the `idle_timeout_seconds` of the gateway if this is more.
 
     Args:
         gateway: The gateway of the load balancer, whose objects `gateway_objects` makes.
@@ -56,8 +60,9 @@ def inference_gateway_objects(
         mirror: Registries of a closed network, which hold a copy of the image.
 
     Returns:
-        AgentgatewayParameters, Gateway, TargetGroupConfiguration, with `subnet_cidrs` a NetworkPolicy, and the
-        HTTPRoute from the load balancer to the proxies.
+        AgentgatewayParameters, Gateway, with a long `idle_timeout_seconds` an AgentgatewayPolicy,
+        TargetGroupConfiguration, with `subnet_cidrs` a NetworkPolicy, and the HTTPRoute from the load balancer to the
+        proxies.
 
     Raises:
         ConfigError: Faults of the gateway, GPU-K8S-001 and GPU-INF-019, all at once.
@@ -93,6 +98,7 @@ def inference_gateway_objects(
             namespace=namespace,
         ),
         kubernetes_object(GATEWAY_API, "Gateway", name, spec, namespace=namespace),
+        *_kept_connections(name, gateway),
         target_group(
             name,
             health_path=_HEALTH_PATH,
@@ -138,6 +144,18 @@ def inference_route(name: str, gateway: ModelGateway, *, path: str | None = None
         [backend],
         namespace=gateway.namespace,
     )
+
+
+def _kept_connections(name: str, gateway: ModelGateway) -> list[KubernetesObject]:
+    """How long the proxies keep an idle connection, where their default is too short for the load balancer."""
+    kept = keep_alive_seconds(gateway.idle_timeout_seconds)
+    if kept <= _IDLE_SECONDS:
+        return []
+    spec = {
+        "targetRefs": [{"group": GATEWAY_API.partition("/")[0], "kind": "Gateway", "name": name}],
+        "frontend": {"http": {"http1IdleTimeout": f"{kept}s"}},
+    }
+    return [kubernetes_object(_AGENTGATEWAY, "AgentgatewayPolicy", name, spec, namespace=gateway.namespace)]
 
 
 def _parameters(labels: dict[str, Any], proxies: int, drain_seconds: int, mirror: ImageMirror | None) -> dict[str, Any]:

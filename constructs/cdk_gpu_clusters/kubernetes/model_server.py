@@ -18,7 +18,7 @@ from cdk_gpu_clusters.kubernetes.gpu_pod import (
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_SERVICE_ACCOUNT, check_name
 from cdk_gpu_clusters.kubernetes.volumes import claimed, store_of, volume_mount
-from cdk_gpu_clusters.rules.inference import check_counts
+from cdk_gpu_clusters.rules.inference import check_counts, check_idle_timeout
 from cdk_gpu_clusters.rules.model_servers import (
     check_command,
     check_container_image,
@@ -28,7 +28,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_weights,
 )
 from cdk_gpu_clusters.rules.secrets import OF_POD, check_container_secrets
-from cdk_gpu_clusters.rules.vllm import vllm_drain_arguments
+from cdk_gpu_clusters.rules.vllm import vllm_drain_arguments, vllm_keep_alive
 
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 #: Name of the container of a model server.
@@ -88,6 +88,9 @@ class ServerPod:
         stop_delay_seconds: How long a server that has its end before it still takes requests: Services learn of it at
             the same time as the pod. 10 seconds are this library's choice inside the cluster. Behind a gateway it is
             30: a load balancer sends requests for some 25 seconds more.
+        idle_timeout_seconds: How long a load balancer in front keeps an idle connection, as `ModelGateway` has it. vLLM
+            keeps it 15 seconds longer, and 120 seconds at least, by `VLLM_HTTP_TIMEOUT_KEEP_ALIVE`. A value of yours in
+            `environment` wins. Servers other than vLLM need a setting of their own.
     """
 
     image: str
@@ -105,6 +108,7 @@ class ServerPod:
     start_seconds: int = 1800
     drain_seconds: int = 300
     stop_delay_seconds: int = 10
+    idle_timeout_seconds: int = 300
 
 
 def server_container(
@@ -131,7 +135,7 @@ def server_container(
         "image": server.image,
         **({"args": arguments} if arguments else {}),
         "env": [
-            *plain_variables({**nccl_environment(pool, share), **server.environment}),
+            *plain_variables({**nccl_environment(pool, share), **_kept_connections(server), **server.environment}),
             *(
                 {"name": name, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
                 for name, secret in server.secrets.items()
@@ -142,6 +146,11 @@ def server_container(
         "securityContext": container_security(),
         **({"volumeMounts": mounts} if mounts else {}),
     }
+
+
+def _kept_connections(server: ServerPod) -> dict[str, str]:
+    made = vllm_keep_alive(server.image, server.idle_timeout_seconds)
+    return {name: value for name, value in made.items() if name not in server.secrets}
 
 
 def _own_probes(server: ServerPod) -> dict[str, Any]:
@@ -221,6 +230,7 @@ def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
             drain_seconds=server.drain_seconds,
             stop_delay_seconds=server.stop_delay_seconds,
         ),
+        *check_idle_timeout(server.idle_timeout_seconds),
         *_check_weights(pool, server),
     ]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.software import NodeFile, installed_text
+from cdk_gpu_clusters.rules.inference import keep_alive_seconds
 from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
 
 #: Default folder for weights from S3, on the root volume.
@@ -26,11 +27,6 @@ _FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-model-balancer.service": ("/etc/systemd/system/gpu-model-balancer.service", 0o644),
 }
 _END = "END_OF_MODEL_SERVER_FILE"
-
-# A client that keeps a connection must close it before the server does, or requests are lost in between (AWS
-# Application Load Balancer guide, "HTTP 502": keep-alive longer than the idle time-out). HAProxy's `timeout client`
-# ends idle connections, too, however long `timeout http-keep-alive` is (measured with 2.6): both have the margin.
-_KEEP_ALIVE_MARGIN_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +169,9 @@ def render_haproxy(settings: ServerSettings) -> str:
     head = _TEMPLATE.format(
         drain=settings.drain_seconds,
         idle=settings.idle_timeout_seconds,
-        keep_alive=settings.idle_timeout_seconds + _KEEP_ALIVE_MARGIN_SECONDS,
+        # HAProxy's `timeout client` ends idle connections, too, however long `timeout http-keep-alive` is (measured
+        # with 2.6): both have the margin.
+        keep_alive=keep_alive_seconds(settings.idle_timeout_seconds),
         port=plan.port,
         node_health_path=NODE_HEALTH_PATH,
         node_drain_path=NODE_DRAIN_PATH,

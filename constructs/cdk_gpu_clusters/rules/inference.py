@@ -54,9 +54,26 @@ BALANCER_ZONES_OF_NODES = define_rule(
 # What a drain takes besides the running requests: 25 s until the load balancer sends no more, the start of the drain
 # (10 s), and the 60 s that a fleet keeps of its hook to complete it.
 DRAIN_MARGIN_SECONDS = 100
+# Whoever sends requests must close an idle connection before the server does: a request that is sent while the server
+# closes is lost (guide for Application Load Balancers, "Connection idle timeout" and "HTTP 502: Bad gateway"). The size
+# of the margin is this library's choice.
+_KEEP_ALIVE_MARGIN_SECONDS = 15
 #: Free addresses that a load balancer needs in each of its subnets (guide for Application Load Balancers, "Subnets for
 #: your load balancer").
 LOAD_BALANCER_ADDRESSES = 8
+
+
+def keep_alive_seconds(idle_timeout_seconds: int) -> int:
+    """How long a server keeps an idle connection, so that whoever sends requests closes it first.
+
+    Args:
+        idle_timeout_seconds: How long whoever sends requests keeps it.
+
+    Example:
+        >>> keep_alive_seconds(300)
+        315
+    """
+    return idle_timeout_seconds + _KEEP_ALIVE_MARGIN_SECONDS
 
 
 @check

@@ -1,4 +1,4 @@
-"""Whether a vLLM server has as many GPUs as it uses, and whether they hold its model and the longest request."""
+"""What a vLLM server needs: GPUs that hold its model and the longest request, time to drain, and kept connections."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from math import prod
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.catalogue.models import longest_context, nearest_shape
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
+from cdk_gpu_clusters.rules.inference import keep_alive_seconds
 from cdk_gpu_clusters.rules.model_sizing import ModelGpus, Precision, ServingJob, plan_serving
 
 MODEL_FITS = define_rule(
@@ -70,6 +71,13 @@ _STORED_AS = (
 _OTHER_QUANTIZATION = re.compile(r"gguf|hqq|auto-?round|exl2|[-_.]q\d")
 _VERSION = re.compile(r"(?:^|/)vllm-openai:v(\d+)\.(\d+)\.\d+(?:$|[-@])")
 _DRAINS_SINCE = (0, 18)
+#: How long a server keeps an idle connection, in seconds: 5 by default (vllm-project/vllm, pull request 18472 and
+#: vllm/envs.py; vllm/entrypoints/launcher.py gives it to uvicorn as `timeout_keep_alive`).
+KEEP_ALIVE = "VLLM_HTTP_TIMEOUT_KEEP_ALIVE"
+# For proxies inside a cluster, which keep idle connections for 90 s: those of agentgateway (agentgateway/agentgateway
+# @ 163ea21, crates/agentgateway/src/lib.rs: pool_idle_timeout), and programs in Go (net/http, DefaultTransport). llm-d
+# sets the same number for its own (llm-d/llm-d, pull request 1564).
+_SHORTEST_KEEP_ALIVE_SECONDS = 120
 # What is left of the time after SIGTERM for the process to end. This library's choice.
 _EXIT_SECONDS = 5
 _SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)b(?![a-z0-9])")
@@ -127,6 +135,26 @@ def vllm_drain_arguments(image: str, command: Sequence[str], drain_seconds: int)
     if found is None or (int(found[1]), int(found[2])) < _DRAINS_SINCE or "--shutdown-timeout" in _options(command)[0]:
         return []
     return ["--shutdown-timeout", str(max(1, drain_seconds - _EXIT_SECONDS))]
+
+
+def vllm_keep_alive(image: str, idle_timeout_seconds: int) -> dict[str, str]:
+    """The variable with which vLLM keeps an idle connection until whoever sends requests has closed it.
+
+    By default vLLM closes it after 5 seconds. A load balancer or a proxy that sends a request at this moment answers
+    its client with 502 or 503. Other servers get nothing.
+
+    Args:
+        image: Reference of the container image, which names vLLM.
+        idle_timeout_seconds: How long a load balancer in front keeps an idle connection. 120 seconds at least are set,
+            for proxies inside the cluster.
+
+    Example:
+        >>> vllm_keep_alive("vllm/vllm-openai:v0.21.0", 300), vllm_keep_alive("vllm/vllm-openai:v0.21.0", 60)
+        ({'VLLM_HTTP_TIMEOUT_KEEP_ALIVE': '315'}, {'VLLM_HTTP_TIMEOUT_KEEP_ALIVE': '120'})
+    """
+    if not is_vllm(image):
+        return {}
+    return {KEEP_ALIVE: str(max(_SHORTEST_KEEP_ALIVE_SECONDS, keep_alive_seconds(idle_timeout_seconds)))}
 
 
 @check

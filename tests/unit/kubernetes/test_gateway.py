@@ -11,7 +11,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.gateway import ModelGateway, ModelRoute, gateway_objects, model_route
 from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
-from cdk_gpu_clusters.kubernetes.model_server import ServerPod
+from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.namespaces import job_namespace
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -209,3 +209,56 @@ def test_as_many_headers_as_a_rule_holds_are_taken() -> None:
     assert model_route("chat", GATEWAY, SERVER, ModelRoute(headers={"a": "x" * 128, "b": "Qwen/Qwen3-8B; v=1"}))
     nameless = replace(GATEWAY, hostname=None)
     assert model_route("chat", nameless, SERVER, ModelRoute(headers={"a": "1", "b": "2", "c": "3"}))
+
+
+@pytest.mark.parametrize("idle", [1, 60, 300, 900, 4000])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_vllm_keeps_an_idle_connection_longer_than_the_load_balancer(idle: int, nodes: int) -> None:
+    """Otherwise the load balancer sends requests on connections that uvicorn is closing, and answers 502."""
+    gateway, server = replace(GATEWAY, idle_timeout_seconds=idle), replace(SERVER, idle_timeout_seconds=idle)
+    pool = node_pool("chat", instance_type="p5.48xlarge", node_count=2)
+    objects = (
+        model_deployment("chat", pool, server, devices_per_server=8)
+        if nodes == 1
+        else multi_node_model("chat", pool, server, nodes_per_server=nodes)
+    )
+    balancer = spec_of(gateway_objects(gateway), "LoadBalancerConfiguration")["loadBalancerAttributes"]
+    (waits,) = (int(one["value"]) for one in balancer if one["key"] == "idle_timeout.timeout_seconds")
+    (kept,) = {int(one) for one in kept_connections(objects)}
+    # Proxies inside the cluster keep idle connections for 90 seconds.
+    assert (waits, kept) == (idle, max(120, idle + 15))
+    assert model_route("chat", gateway, server)
+
+
+def test_by_default_a_server_suits_a_gateway_by_default() -> None:
+    assert model_route("chat", ModelGateway(plain_http=True, clients=["10.0.0.0/16"]), ServerPod(image=SERVER.image))
+
+
+def test_a_server_that_closes_connections_before_its_load_balancer_is_refused() -> None:
+    patient = replace(GATEWAY, idle_timeout_seconds=301)
+    with pytest.raises(ConfigError) as error:
+        model_route("chat", patient, SERVER)
+    (found,) = error.value.findings
+    assert (found.id, found.fix) == ("GPU-SRV-041", "set idle_timeout_seconds=301 in ServerPod")
+    # Not of vLLM, or with a value of the user's own.
+    assert model_route("chat", patient, replace(SERVER, image="ghcr.io/huggingface/text-generation-inference:3.3"))
+    assert model_route("chat", patient, replace(SERVER, environment={"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "900"}))
+
+
+def test_only_vllm_is_told_and_the_users_own_value_stands() -> None:
+    pool = node_pool("chat", instance_type="g6e.48xlarge", node_count=1, efa=False)
+    own = replace(SERVER, environment={"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "900"})
+    assert kept_connections(model_deployment("chat", pool, own)) == ["900"]
+    secret = replace(SERVER, secrets={"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": SecretKey(name="s", key="k")})
+    assert kept_connections(model_deployment("chat", pool, secret)) == [None]
+    other = replace(SERVER, image="ghcr.io/huggingface/text-generation-inference:3.3")
+    assert kept_connections(model_deployment("chat", pool, other)) == []
+
+
+def kept_connections(objects: list[dict[str, Any]]) -> list[str | None]:
+    """The values of vLLM's variable in all pods of some objects."""
+    (workload,) = (one["spec"] for one in objects if one["kind"] in ("Deployment", "LeaderWorkerSet"))
+    group = workload.get("leaderWorkerTemplate", {})
+    templates = [group["leaderTemplate"], group["workerTemplate"]] if group else [workload["template"]]
+    variables = [one for template in templates for one in template["spec"]["containers"][0]["env"]]
+    return [one.get("value") for one in variables if one["name"] == "VLLM_HTTP_TIMEOUT_KEEP_ALIVE"]

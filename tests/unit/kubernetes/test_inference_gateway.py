@@ -50,10 +50,11 @@ def test_every_object_fits_the_published_crds_and_their_rules(version: str) -> N
         inference_pool_definition(),
         *inference_gateway_objects(GATEWAY),
         *inference_gateway_objects(closed, proxies=3, mirror=MIRROR),
+        *inference_gateway_objects(replace(GATEWAY, name="patient", idle_timeout_seconds=4000)),
         inference_route("chat", GATEWAY),
         inference_route("embed", closed, path="/"),
     ]
-    assert check_objects(objects, version) == len(objects) == 12
+    assert check_objects(objects, version) == len(objects) == 17
 
 
 def test_the_definition_of_pools_is_the_one_that_objects_are_held_against() -> None:
@@ -98,6 +99,21 @@ def test_the_proxies_have_no_load_balancer_of_their_own_and_let_requests_end() -
     assert (spec["deployment"]["spec"]["replicas"], spec["podDisruptionBudget"]["spec"]) == (3, {"maxUnavailable": 1})
 
 
+@pytest.mark.parametrize(
+    ("idle", "kept"),
+    [(300, None), (585, None), (586, "601s"), (600, "615s"), (4000, "4015s")],
+)
+def test_the_proxies_keep_an_idle_connection_longer_than_the_load_balancer(idle: int, kept: str | None) -> None:
+    """agentgateway keeps it for ten minutes unless a policy of its gateway says how long."""
+    objects = inference_gateway_objects(replace(GATEWAY, idle_timeout_seconds=idle))
+    policies = [one for one in objects if one["kind"] == "AgentgatewayPolicy"]
+    told = [one["spec"]["frontend"]["http"]["http1IdleTimeout"] for one in policies]
+    assert told == ([] if kept is None else [kept])
+    for one in policies:
+        (target,) = one["spec"]["targetRefs"]
+        assert (target["kind"], target["name"]) == ("Gateway", one_of(objects, "Gateway")["metadata"]["name"])
+
+
 @pytest.mark.parametrize(("mirror", "place"), [(None, "ghcr.io"), (MIRROR, MIRROR.images.partition("/")[0])])
 def test_the_image_of_the_proxies_comes_from_the_mirror_if_there_is_one(mirror: Any, place: str) -> None:
     spec = one_of(inference_gateway_objects(GATEWAY, mirror=mirror), "AgentgatewayParameters")["spec"]
@@ -136,6 +152,20 @@ def test_a_pool_has_the_servers_of_its_model_and_no_others(nodes: int) -> None:
         "port": {"number": 9002},
         "failureMode": "FailOpen",
     }
+
+
+def test_a_picker_takes_requests_of_every_path_and_reads_those_that_it_knows() -> None:
+    """It answers 400 where no parser takes the path: one without paths takes the rest, and ends the list."""
+    for release in inference(None)[2:]:
+        (picker,) = rendering(release)["pickers"]
+        parsers = [one["pluginRef"] for one in picker["requestHandler"]["parsers"]]
+        assert parsers == ["openai-parser", "anthropic-parser", "vllmhttp-parser", "passthrough-parser"]
+        # A parser is a plugin, which the configuration declares once.
+        plugins = [one["type"] for one in picker["plugins"]]
+        assert [plugins.count(one) for one in parsers] == [1, 1, 1, 1]
+        (profile,) = picker["schedulingProfiles"]
+        weights = {one["pluginRef"]: one["weight"] for one in profile["plugins"]}
+        assert weights == {"queue-scorer": 2, "kv-cache-utilization-scorer": 2, "prefix-cache-scorer": 3}
 
 
 def test_a_route_leads_to_the_pool_that_the_chart_makes_below_the_path_of_its_model() -> None:

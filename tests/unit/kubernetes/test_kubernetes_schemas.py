@@ -152,7 +152,13 @@ _PICKER = {"name": "chat-pool-epp", "port": {"number": 9002}}
 _SERVERS = {"selector": {"matchLabels": {"app.kubernetes.io/name": "chat"}}, "targetPorts": [{"number": 8000}]}
 POOL = _object("inference.networking.k8s.io/v1", "InferencePool", {**_SERVERS, "endpointPickerRef": _PICKER})
 PARAMETERS = _object("agentgateway.dev/v1alpha1", "AgentgatewayParameters", {"shutdown": {"min": 30, "max": 330}})
-OTHERS += [POOL, PARAMETERS]
+_PROXIES = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "models-inference"}
+POLICY = _object(
+    "agentgateway.dev/v1alpha1",
+    "AgentgatewayPolicy",
+    {"targetRefs": [_PROXIES], "frontend": {"http": {"http1IdleTimeout": "615s"}}},
+)
+OTHERS += [POOL, PARAMETERS, POLICY]
 RIGHT = [JOB, CLUSTER_QUEUE, JOB_SET, LEADER_WORKER_SET, TRAIN_JOB, RUNTIME, WORKFLOW, *OTHERS]
 
 
@@ -172,7 +178,7 @@ def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_right_objects_are_counted(version: str) -> None:
-    assert check_objects(RIGHT, version) == len(RIGHT) == 37
+    assert check_objects(RIGHT, version) == len(RIGHT) == 38
 
 
 def test_every_custom_kind_has_an_object_here() -> None:
@@ -235,6 +241,8 @@ _CONTAINER = "template/spec/containers/0"
         (POOL, "spec/endpointPickerRef/port", None, r"endpointPickerRef: port is required when kind is 'Service'"),
         (POOL, "spec/targetPorts", [{"number": 8000}, {"number": 8000}], r"targetPorts: port number must be unique"),
         (PARAMETERS, "spec/shutdown/max", 29, r"shutdown: The 'min' value must be less than or equal to"),
+        (POLICY, "spec/frontend/http/http1IdleTimeout", "10minutes", r"http1IdleTimeout: invalid duration value"),
+        (POLICY, "spec/targetRefs/0/sectionName", "http", r"may only target a Gateway or port, not a listener"),
         (ROLLOUT, "spec/strategy/canary/steps/0/setWeight", "10", r"setWeight: '10' is not of type 'integer'"),
         (NODE_CLASS, "spec/role", None, r"spec: must specify exactly one of \['role', 'instanceProfile'\]"),
     ],

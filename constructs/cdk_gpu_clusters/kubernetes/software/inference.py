@@ -45,6 +45,11 @@ PROXIES = SystemPods(name="proxies of agentgateway", cpu_millicores=250, memory_
 # The chart asks for 8 CPUs and 8 GiB, more than a system node has by default.
 _PICKER = SystemPods(name="endpoint pickers", cpu_millicores=250, memory_mib=512, replicas=1, source=_OWN)
 
+# The first three, which the picker has by default, know the requests that they choose by: of other paths, such as
+# /tokenize, /rerank and /v1/audio/transcriptions, it would answer 400. The last one has no paths, and takes the rest
+# (llm-d/llm-d-router v0.10.0, pkg/epp/config/loader/defaults.go: ensureParsers; pkg/epp/handlers/parsers.go).
+_PARSERS = ("openai-parser", "anthropic-parser", "vllmhttp-parser", "passthrough-parser")
+
 PICKED_METRICS = define_rule(
     "GPU-SRV-040",
     "the servers of an inference pool are of vLLM, with its statistics",
@@ -126,8 +131,16 @@ def inference_pool_chart(
     """The InferencePool of a model and its endpoint picker, by the chart of llm-d, for vLLM servers.
 
     The picker prefers servers with a short queue, with room in the cache of keys and values, and with the beginning of
-    the prompt in their cache. These are the weights of the chart. There is one picker: while it is away, the gateway
-    chooses a server without it (`FailOpen`, the chart's own value).
+    the prompt in their cache. These are the weights of the chart. Requests of paths that it does not know, such as
+    `/tokenize` and `/rerank`, go to a server by its queue and cache alone.
+
+    Requests and answers pass through the picker, and there is one. While it is away, agentgateway 1.4.1 answers
+    requests that have a body with 500, in spite of the chart's `FailOpen`. Answers that are under way when it ends are
+    cut. An update of the chart ends it before the next one starts, and running answers get 130 seconds.
+
+    Sources: agentgateway/agentgateway @ 163ea21, crates/agentgateway/src/http/ext_proc.rs and ext_proc/processing.rs
+    (should_fail_open_on_disconnect), issue 3473, pull request 3542; llm-d/llm-d-router v0.10.0,
+    config/charts/routerlib/templates/_deployment.yaml (Recreate, terminationGracePeriodSeconds).
 
     Args:
         model: Name of the model, as `model_deployment` or `multi_node_model` has it.
@@ -159,6 +172,7 @@ def inference_pool_chart(
         "router": {
             "epp": {
                 "image": {**source.registry_and_path("llm-d-endpoint-picker"), "pullPolicy": "IfNotPresent"},
+                "parsers": list(_PARSERS),
                 "resources": requested(_PICKER, memory_limit="4Gi"),
             },
             "modelServers": {"type": "vllm", "targetPorts": [{"number": server.port}], "matchLabels": pods},
