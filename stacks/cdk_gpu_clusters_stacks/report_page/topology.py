@@ -49,7 +49,8 @@ def topology(plan: ClusterPlan) -> Topology:
         *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)]),
         *([] if plan.slurm is None else [controller_box(plan.slurm)]),
         *([] if plan.parallelcluster is None else [head_node_box(plan.parallelcluster)]),
-        *([] if plan.hyperpod is None else [hyperpod_box(plan.hyperpod)]),
+        # On Amazon EKS its box is that of the cluster, from which lines to the nodes start.
+        *([hyperpod_box(plan.hyperpod)] if plan.hyperpod and plan.hyperpod.runs == "slurm" else []),
     ]
     names = _zone_names(plan)
     zones = group(
@@ -372,9 +373,8 @@ def _flows_of_part(plan: ClusterPlan, fleet: FleetReport, part: str) -> Iterator
         yield Flow(kind="api", source="eks", target=part, heads="both")
     if plan.slurm or plan.parallelcluster:
         yield Flow(kind="slurm", source="slurm", target=part, heads="both")
-    if plan.hyperpod:
-        kind = "slurm" if plan.hyperpod.runs == "slurm" else "api"
-        yield Flow(kind=kind, source="hyperpod", target=part, heads="both")
+    if plan.hyperpod and plan.hyperpod.runs == "slurm":
+        yield Flow(kind="slurm", source="hyperpod", target=part, heads="both")
     for mount in fleet.mounts:
         kind = "efa" if mount.over_efa else "tcp"
         yield Flow(kind=kind, source=part, target=_store_key(mount.store), heads="both")

@@ -63,10 +63,12 @@ def check_export(spec: ClusterSpec) -> list[Fault]:
     profile = ORCHESTRATORS[spec.orchestrator]
     if profile.joins_parallelcluster:
         return []  # the check of the file found it
-    if profile.joins_eks or profile.joins_batch:
+    if profile.joins_eks or profile.joins_batch or profile.joins_hyperpod:
         work = "pods of Kubernetes" if profile.joins_eks else "containers of AWS Batch"
         finding = PARALLELCLUSTER_SOURCE.finding(
-            cause=f"jobs of this cluster are {work}",
+            cause="SageMaker launches the nodes of this cluster"
+            if profile.joins_hyperpod
+            else f"jobs of this cluster are {work}",
             got=f"orchestrator: {spec.orchestrator}",
             allowed="ec2, pcs, parallelcluster",
             fix="write orchestrator: parallelcluster, with training fleets",
