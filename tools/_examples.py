@@ -48,7 +48,7 @@ class Example:
     @property
     def unpriced(self) -> str:
         """What the file makes itself and has no price."""
-        own = ("fleet ", "store ", "system nodes", "login nodes", "AWS PCS")
+        own = ("fleet ", "store ", "system nodes", "head node", "controller", "login nodes", "AWS PCS")
         return ", ".join(name for name in self.plan.cost.missing if name.startswith(own))
 
 
