@@ -79,6 +79,8 @@ class ParallelClusterProvider(ClusterConstruct):
             template_url=_TEMPLATE.format(region=stack.region, suffix=stack.url_suffix, version=version),
             parameters=parameters or None,
         )
+        # It holds no data. Clusters that are kept go on without it.
+        self.cfn_stack.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
 
     @property
     def service_token(self) -> str:
