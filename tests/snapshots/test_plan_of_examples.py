@@ -30,7 +30,7 @@ SAYS = {
         "head-node 1 (the head node)",
     ),
     "hyperpod-eks-p5": (
-        "Kubernetes on Amazon EKS (stack llama-pods-eks)",
+        "Kubernetes on Amazon EKS (stack llama-sagemaker-eks)",
         "HyperPod's Helm chart, for you to install",
         "label gpu-cluster/fleet=trainers",
         "33 interfaces, 50 IP addresses",

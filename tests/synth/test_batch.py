@@ -162,6 +162,7 @@ def test_a_job_has_all_of_its_nodes(resources: Resources) -> None:
     mounted = {one["ContainerPath"]: one["ReadOnly"] for one in container["MountPoints"]}
     assert mounted == {
         "/fsx": False,
+        "/scratch": False,
         "/usr/local/lib/gpu-cluster": True,
         "/usr/local/bin/gpunode": True,
         "/usr/local/bin/gpu-peers": True,
