@@ -2,16 +2,17 @@
 
 What a launch template says is decided by the profile, the interfaces, the purchase and the image; the type's name is
 written into it as it is. Combinations that agree in all of these are one class: their templates differ in `InstanceType`
-alone. Every class is synthesized, and every type with each profile. Whole fleets, whose user data counts the type's
-hardware, are synthesized for every type with every layout, and for every layout of accelerators with every purchase.
-Of node groups of Amazon EKS every class is synthesized, too, and every type with every layout. Of those of AWS PCS every
-layout is, and every purchase; GPUs are split and unsplit.
+alone. Launch templates are synthesized for every pair of values of these four, and for every type with each profile.
+Whole fleets, whose user data counts the type's hardware, are synthesized for every type with every layout, and for every
+layout of accelerators with every purchase. Of node groups of Amazon EKS every class is synthesized, and every type with
+every layout. Of those of AWS PCS every layout is, and every purchase; GPUs are split and unsplit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from cdk_gpu_clusters.errors import errors_in
 from matrix.axes import Makes
@@ -64,7 +65,7 @@ def class_of(combination: Combination, outcome: Outcome) -> tuple[Hashable, ...]
 
 
 def cover() -> Coverage:
-    """Choose what to synthesize, so that every class and every type is among it."""
+    """Choose what to synthesize, so that every pair of values and every type is among it."""
     coverage = Coverage()
     accepted = list(_accepted(coverage))
     coverage.accepted = len(accepted)
@@ -138,6 +139,6 @@ _SIGHTS = {
 }
 
 
-def _sights_of_template(combination: Combination, key: Hashable) -> set[Hashable]:
-    """What a launch template shows: its class, and its type with its profile."""
-    return {key, (combination.profile.name, combination.instance_type)}
+def _sights_of_template(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
+    """What a launch template shows: each pair of what decides it, and its type with its profile."""
+    return {*combinations(enumerate(key), 2), (combination.profile.name, combination.instance_type)}
