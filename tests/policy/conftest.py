@@ -103,7 +103,7 @@ def python_apps() -> dict[str, Define]:
 
 
 def stacks() -> dict[str, Define]:
-    """The stacks with everything on, where only a deployment knows the Region, and where it is known."""
+    """The stacks with everything on, where the Region is known, and where only a deployment knows it, without flags."""
     parts = {
         "training": define_training,
         "stores": define_stores,
@@ -117,7 +117,7 @@ def stacks() -> dict[str, Define]:
         "hyperpod": define_hyperpod,
         "parallelcluster": define_parallelcluster,
     }
-    places = ("agnostic", "commercial", "commercial without flags")
+    places = ("commercial", "agnostic without flags")
 
     def stack(part: str, place: str) -> Define:
         env, zone = ENVIRONMENTS[place.partition(" ")[0]]
