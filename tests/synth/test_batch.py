@@ -160,7 +160,7 @@ def listed(value: Any) -> list[Any]:
 def test_the_agent_may_register_with_tags_and_tag_nothing_else(resources: Resources) -> None:
     [statement] = [one for one in statements_of_nodes(resources) if "ecs:TagResource" in one["Action"]]
     assert statement["Condition"] == {"StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}}
-    assert statement["Resource"]["Fn::Join"][1][-1].endswith(":container-instance/*")
+    assert statement["Resource"].endswith(":container-instance/*")
 
 
 def test_the_reasons_of_a_blocked_job_are_those_of_the_cdk() -> None:
@@ -397,6 +397,6 @@ def test_a_network_whose_default_group_the_app_empties_is_refused(app_factory: A
     options: dict[str, Any] = {"instance_type": "p5.48xlarge", "min_node_count": 0, "max_node_count": 2}
     closed = ec2.Vpc(stack, "Closed", max_azs=1, restrict_default_security_group=True)
     with pytest.raises(ConfigError, match=r"GPU-BAT-024[\s\S]*restrict_default_security_group=False"):
-        BatchComputeEnvironment(stack, "Closed", vpc=closed, **options)
+        BatchComputeEnvironment(stack, "Refused", vpc=closed, **options)
     left = ec2.Vpc(stack, "Left", max_azs=1, restrict_default_security_group=False)
     BatchComputeEnvironment(stack, "Trainers", vpc=left, **options)

@@ -275,8 +275,8 @@ def strategy_of_block(resource: Resource) -> Iterator[Fault]:
     source="aws/aws-cdk issue 21577: the answer of AWS Batch; awslabs/awsome-distributed-ai @ 95b939c, "
     "1.architectures/3.aws-batch",
     cause="Batch refuses a compute environment with both",
-    fix="leave SecurityGroupIds out: network interfaces have groups of their own, and containers of multi-node jobs get "
-    "the default group of the VPC",
+    fix="leave SecurityGroupIds out: network interfaces have groups of their own, and containers of multi-node jobs "
+    "get the default group of the VPC",
     url="https://github.com/aws/aws-cdk/issues/21577",
     on=(COMPUTE_ENVIRONMENT,),
     looks_at=(
