@@ -262,7 +262,7 @@ network:
   availability_zone: us-east-1a
 training:
   fleets:
-    trainers: {{ instance_type: p5.48xlarge, nodes: 2 }}
+    trainers: {{ instance_type: p5.48xlarge, nodes: 2, image: {{ id: {SLURM_IMAGE}, os: al2023 }} }}
 """
 
 #: An existing Slurm cluster in an existing network.

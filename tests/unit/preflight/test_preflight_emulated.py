@@ -174,7 +174,8 @@ training: {{ fleets: {{ trainers: {{ instance_type: g5.48xlarge, nodes: 2 }} }} 
 """
 
 
-def test_containers_talk_by_the_default_group_of_a_new_vpc_until_it_is_closed(emulated: Emulated) -> None:
+def test_containers_talk_by_a_default_group_as_ec2_makes_it(emulated: Emulated) -> None:
+    """Amazon VPC user guide, "Default security groups": members in, all traffic out. moto 5.2.5 makes only the latter."""
     vpc = emulated.ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     own = [{"Name": "vpc-id", "Values": [vpc]}]
     [group] = emulated.ec2.describe_security_groups(Filters=own)["SecurityGroups"]
@@ -185,6 +186,7 @@ def test_containers_talk_by_the_default_group_of_a_new_vpc_until_it_is_closed(em
         with Account(emulated.clients, region=REGION) as account:
             return run_preflight(spec, account, now=NOW, checks=[check]).results[0].outcome.value
 
-    assert outcome() == "pass"
-    emulated.ec2.revoke_security_group_ingress(GroupId=group["GroupId"], IpPermissions=group["IpPermissions"])
     assert outcome() == "fail"
+    members = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group["GroupId"]}]}
+    emulated.ec2.authorize_security_group_ingress(GroupId=group["GroupId"], IpPermissions=[members])
+    assert outcome() == "pass"

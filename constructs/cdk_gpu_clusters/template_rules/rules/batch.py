@@ -286,9 +286,9 @@ def strategy_of_block(resource: Resource) -> Iterator[Fault]:
 )
 def groups_in_one_place(resource: Resource) -> Iterator[Fault]:
     groups = resource.get("ComputeResources", "SecurityGroupIds")
-    if not groups.items() or not specification_of(resource).exists:
+    if not specification_of(resource).exists:
         raise NotApplicable
-    interfaces = launch_of_node_group(resource).data.get("NetworkInterfaces").items()
+    interfaces = launch_of_node_group(resource).data.get("NetworkInterfaces").items() if groups.items() else []
     if interfaces:
         got = f"SecurityGroupIds, and {len(interfaces)} network interfaces in the launch template"
         yield Fault(at=groups, got=got, allowed="one of them")
