@@ -56,6 +56,8 @@ has started, that `resource-groups:GroupResources` on the group is all that this
 | An instance refresh that begins while the alarm on failing launches is raised | it needs nodes that fail their boots \
 for an hour |
 | UltraServers, P6e-GB200 | sold as blocks |
+| AWS Batch: which security group a container gets, which interface NCCL takes, what Batch writes to the file of the \
+ECS agent | two nodes with GPUs, and an image with NCCL |
 | AWS PCS, Kueue, jobs of several nodes | they need clusters that this library does not make, or nodes with EFA |
 | Partitions other than `aws` | an account is of one partition |
 """

@@ -180,6 +180,11 @@ def test_an_environment_with_best_fit_takes_no_update_in_place(account: InProces
         ("AWS::EC2::LaunchTemplate LaunchTemplateData.UserData", "ZWNobwo=", "MIME multi-part"),
         ("AWS::Batch::JobQueue ComputeEnvironmentOrder", [], "1 to 3 compute environments"),
         ("AWS::Batch::JobQueue JobStateTimeLimitActions.0.Reason", "ACTION_REQUIRED", "no action takes"),
+        (
+            "AWS::Batch::JobQueue JobStateTimeLimitActions.0.Reason",
+            "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
+            "no action takes",
+        ),
         ("AWS::Batch::JobQueue JobStateTimeLimitActions.0.MaxTimeSeconds", 599, "599"),
         ("AWS::Batch::JobDefinition NodeProperties.MainNode", 2, "main node"),
         (
@@ -192,6 +197,17 @@ def test_an_environment_with_best_fit_takes_no_update_in_place(account: InProces
 def test_what_the_service_refuses(account: InProcessEmulator, stack: Stack, path: str, value: Any, words: str) -> None:
     with pytest.raises(DeployFailed, match=words):
         account.deploy(edited(stack("on demand"), path, value))
+
+
+def test_groups_beside_network_interfaces_are_refused(account: InProcessEmulator, stack: Stack) -> None:
+    """The groups of the interfaces, once more: words of the service in aws/aws-cdk issue 21577."""
+    before = stack("on demand")
+    [launch] = [one for one in before["Resources"].values() if one["Type"] == "AWS::EC2::LaunchTemplate"]
+    groups = launch["Properties"]["LaunchTemplateData"]["NetworkInterfaces"][0]["Groups"]
+    with pytest.raises(
+        DeployFailed, match="Either compute environment Security Groups or Network Interfaces in Launch"
+    ):
+        account.deploy(edited(before, "AWS::Batch::ComputeEnvironment ComputeResources.SecurityGroupIds", groups))
 
 
 # Jobs: what the emulator's clock makes of a submission. Each answer is parsed, and its members are held against the

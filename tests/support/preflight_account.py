@@ -27,6 +27,7 @@ GROUPED = "cr-0123456789abcdef2"
 FILE_SYSTEM = "fs-0123456789abcdef0"
 HOMES = "fs-0123456789abcdef7"
 SERVERS_GROUP = "sg-0123456789abcdef0"
+DEFAULT_GROUP = "sg-0123456789abcdefd"
 CLIENTS_GROUP = "sg-0123456789abcdef1"
 IMAGE = "ami-0123456789abcdef0"
 GPU_IMAGE = "ami-0123456789abcdef1"
@@ -248,6 +249,22 @@ training:
     trainers: { instance_type: p5.48xlarge, nodes: 2, capacity: spot }
 """
 
+#: Multi-node jobs of AWS Batch in an existing network.
+ON_BATCH = f"""
+version: 1
+name: llama
+region: us-east-1
+account: "{ACCOUNT}"
+orchestrator: batch
+network:
+  vpc_id: {VPC}
+  subnet_ids: [{FLEET_SUBNET}]
+  availability_zone: us-east-1a
+training:
+  fleets:
+    trainers: {{ instance_type: p5.48xlarge, nodes: 2, image: {{ id: {SLURM_IMAGE}, os: al2023 }} }}
+"""
+
 #: An existing Slurm cluster in an existing network.
 ON_EXISTING_PCS = f"""
 version: 1
@@ -456,15 +473,15 @@ def route_tables(private: dict[str, str] | None = None, public: dict[str, str] |
     }
 
 
-def self_rules(*, efa: bool = True) -> Any:
-    """The rules of the file system's group."""
+def self_rules(*, group: str = SERVERS_GROUP, efa: bool = True) -> Any:
+    """The rules of a group whose members reach each other: that of the file system."""
     ports = {"IpProtocol": "-1"} if efa else {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
     return {
         "SecurityGroupRules": [
             {
-                "GroupId": SERVERS_GROUP,
+                "GroupId": group,
                 "IsEgress": egress,
-                "ReferencedGroupInfo": {"GroupId": SERVERS_GROUP},
+                "ReferencedGroupInfo": {"GroupId": group},
                 **ports,
             }
             for egress in (False, True)
@@ -585,6 +602,18 @@ def _bucket(asked: Any) -> Any:
     return {"BucketRegion": "us-east-1"}
 
 
+def _groups(asked: Any) -> Any:
+    names = {SERVERS_GROUP: "servers", CLIENTS_GROUP: "clients", DEFAULT_GROUP: "default"}
+    wanted = {one["Name"]: one["Values"] for one in asked["Filters"]}
+    return {
+        "SecurityGroups": [
+            {"GroupId": group, "GroupName": name, "VpcId": VPC}
+            for group, name in names.items()
+            if group in wanted.get("group-id", names) and name in wanted.get("group-name", [name])
+        ]
+    }
+
+
 def _parameter(asked: Any) -> Any:
     name = asked["Name"]
     gpu = "deeplearning" in name or "nvidia" in name
@@ -676,13 +705,8 @@ def healthy() -> FakeAws:
                 ]
             },
             "ec2.describe_vpc_endpoint_services": endpoint_services("us-east-1a", "us-east-1b"),
-            "ec2.describe_security_groups": {
-                "SecurityGroups": [
-                    {"GroupId": SERVERS_GROUP, "VpcId": VPC},
-                    {"GroupId": CLIENTS_GROUP, "VpcId": VPC},
-                ]
-            },
-            "ec2.describe_security_group_rules": self_rules(),
+            "ec2.describe_security_groups": _groups,
+            "ec2.describe_security_group_rules": lambda asked: self_rules(group=asked["Filters"][0]["Values"][0]),
             "ec2.describe_addresses": {"Addresses": []},
             "ec2.describe_internet_gateways": {"InternetGateways": []},
             "ec2.describe_nat_gateways": {"NatGateways": []},

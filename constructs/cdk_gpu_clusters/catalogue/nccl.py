@@ -79,6 +79,19 @@ def nccl_variables() -> tuple[NcclVariable, ...]:
 
 
 @cache
+def awsvpc_variables() -> tuple[NcclVariable, ...]:
+    """The variables with another value in containers of Amazon ECS that have a network interface of their own.
+
+    Example:
+        >>> [(one.name, one.value) for one in awsvpc_variables()]
+        [('NCCL_SOCKET_IFNAME', '^lo,docker,ecs')]
+    """
+    sources = read_json(_FILE)["sources"]
+    rows = read_json(_FILE)["awsvpc_variables"]
+    return tuple(record(NcclVariable, row, source=sources[row["source"]]) for row in rows)
+
+
+@cache
 def all_reduce_bandwidths() -> tuple[AllReduceBandwidth, ...]:
     """Every measurement."""
     sources = read_json(_FILE)["sources"]

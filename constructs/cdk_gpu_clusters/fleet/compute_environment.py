@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue.nccl import awsvpc_variables, nccl_variables
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.batch import (
@@ -13,6 +14,7 @@ from cdk_gpu_clusters.rules.batch import (
     allocation_strategy,
     check_accelerator,
     check_attempts,
+    check_default_group,
     check_groups,
     check_job_size,
     check_memory,
@@ -31,11 +33,13 @@ class ComputeEnvironmentRequest:
         strategy: Allocation strategy; None: that of the capacity.
         group_count: Security groups of its nodes.
         keeps_nodes: Whether a changed environment was requested to keep its running nodes.
+        empties_default_group: Whether the app removes the rules of the VPC's default security group.
     """
 
     strategy: BatchAllocationStrategy | None = None
     group_count: int = 1
     keeps_nodes: bool = False
+    empties_default_group: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,7 @@ def plan_compute_environment(fleet: FleetPlan, request: ComputeEnvironmentReques
             *check_strategy(strategy.value, is_block=kind.is_block),
             *check_replacement(strategy.value, replaces=replaces),
             *check_groups(request.group_count),
+            *check_default_group(fleet.maximum, is_empty=request.empties_default_group),
             *check_private(is_public=fleet.request.is_public),
             *check_accelerator(None if accelerator is None else accelerator.kind.value, fleet.instance_type.name),
         ),
@@ -151,6 +156,7 @@ class MultiNodeJobPlan:
         memory_mib: Memory of a container.
         shared_memory_mib: Size of `/dev/shm`.
         devices: Devices of EFA, by path.
+        variables: NCCL's and libfabric's variables, since a container does not see those of its node.
         findings: What is wrong with it.
     """
 
@@ -159,6 +165,7 @@ class MultiNodeJobPlan:
     memory_mib: int
     shared_memory_mib: int
     devices: tuple[str, ...]
+    variables: Mapping[str, str]
     findings: tuple[Finding, ...]
 
 
@@ -185,6 +192,11 @@ def plan_multi_node_job(kind: InstanceType, request: MultiNodeJobRequest) -> Mul
         memory_mib=memory,
         shared_memory_mib=shared,
         devices=tuple(f"/dev/infiniband/uverbs{number}" for number in range(request.efa_count)),
+        variables={
+            one.name: one.value
+            for one in (*nccl_variables(), *awsvpc_variables())
+            if has_gpus and one.is_for(family=kind.family, efa=request.efa_count > 0)
+        },
         findings=(
             *check_job_size(request.node_count, request.most_nodes),
             *check_attempts(request.attempts, request.timeout_seconds),

@@ -31,7 +31,8 @@ _STAND_IN = f"10.0.0.0/{LARGEST_VPC_PREFIX}"
 
 _DEFAULT_GROUP = AcceptedFinding(
     cause="`ClusterNetwork`: default security group of the VPC",
-    reason="CloudFormation cannot change the default security group; no interface of this library joins it.",
+    reason="CloudFormation cannot change the default security group. Containers of AWS Batch join it, whose nodes must "
+    "reach each other; no other interface of this library does.",
     nist_hipaa_pci=("VPCDefaultSecurityGroupClosed",),
 )
 _NOT_RECORDED = AcceptedFinding(
@@ -66,7 +67,8 @@ class ClusterNetwork(ClusterConstruct):
     charged as such.
 
     What CloudFormation cannot do: the VPC's default security group stays as EC2 makes it (members reach each
-    other). Nothing here uses it; to close it, remove its rules once by hand or by an AWS Config rule.
+    other). Containers of multi-node jobs of AWS Batch join it, and need that. Nothing else here uses it: to close it,
+    remove its rules once by hand or by an AWS Config rule.
 
     The ids of subnets and endpoints follow from the name of the zone or the service, not from a place in a list.
 

@@ -457,7 +457,9 @@ def _check_environment(settings: NodeSettings) -> list[Finding]:
                     )
                 )
             findings += _check_text(value or "", what="the value", path=path)
-            findings += [] if value is None else check_variable(name, value, path=path)
+            # On AWS Batch, jobs get the variables, too.
+            in_task = settings.orchestrator == "batch"
+            findings += [] if value is None else check_variable(name, value, path=path, in_task=in_task)
     return findings
 
 

@@ -267,10 +267,6 @@ def unit_lines(settings: NodeSettings) -> list[str]:
         # The user's scripts come next and find the mounts. gpu-node-boot reports a failure, with its reason.
         start = f"systemctl start {' '.join(early)}"
         lines.append(f"timeout {settings.boot_deadline_seconds} {start} || true")
-    if settings.orchestrator == "batch":
-        # Containers with an interface of their own reach the metadata service whatever its hop limit is, and with it
-        # the role of the node (Amazon ECS developer guide, "Amazon ECS container agent configuration").
-        lines.append("echo ECS_AWSVPC_BLOCK_IMDS=true >>/etc/ecs/ecs.config")
     # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
     return [*lines, f"systemctl start --no-block {' '.join(units)}"]
 

@@ -70,6 +70,11 @@ ONE_RESERVATION = define_rule(
     "A compute environment launches into one reservation or block, or a group of reservations",
     source="awslabs/awsome-distributed-ai @ 95b939c, 1.architectures/3.aws-batch: one target in the launch template",
 )
+DEFAULT_GROUP = define_rule(
+    "GPU-BAT-024",
+    "The default security group of the VPC lets the containers of a multi-node job reach each other",
+    source=f"{_MNP}: without groups of the environment, interfaces of containers have the default group of the VPC",
+)
 UPDATES = define_rule(
     "GPU-BAT-022",
     "AWS Batch replaces the nodes of a changed environment",
@@ -86,13 +91,11 @@ class BlockedReason(str, Enum):
         INSUFFICIENT_INSTANCE_CAPACITY: EC2 has no such instances, or the reservation has none left.
         COMPUTE_ENVIRONMENT_MAX_RESOURCE: The job needs more nodes than any environment of the queue may have.
         JOB_RESOURCE_REQUIREMENT: No instance of an environment can hold what the job requests.
-        EC2_INSTANCE_CONFIGURATION_UNSUPPORTED: EC2 does not launch such instances with these settings.
     """
 
     INSUFFICIENT_INSTANCE_CAPACITY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
     COMPUTE_ENVIRONMENT_MAX_RESOURCE = "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE"
     JOB_RESOURCE_REQUIREMENT = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
-    EC2_INSTANCE_CONFIGURATION_UNSUPPORTED = "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED"
 
 
 class BatchAllocationStrategy(str, Enum):
@@ -218,18 +221,38 @@ def check_strategy(strategy: str, *, is_block: bool) -> Iterator[Finding]:
 
 @check
 def check_groups(count: int) -> Iterator[Finding]:
-    """Find more security groups than the interfaces of containers take.
+    """Find more security groups than an environment of multi-node jobs may have.
 
     Args:
-        count: Groups of the environment.
+        count: Groups of its nodes.
     """
     if count > MOST_GROUPS:
         yield GROUPS.finding(
-            cause="AWS Batch gives the security groups of the environment to the interface of each container",
+            cause="AWS Batch allows no more groups to an environment of multi-node jobs",
             got=str(count),
             allowed=f"at most {MOST_GROUPS}",
             fix="put the rules of several groups into one",
             path="security_groups",
+        )
+
+
+@check
+def check_default_group(most_nodes: int, *, is_empty: bool) -> Iterator[Finding]:
+    """Find containers that cannot reach each other: each has the default security group of the VPC.
+
+    Args:
+        most_nodes: The most nodes of the environment; a single node reaches no other.
+        is_empty: Whether the app removes the rules of that group.
+    """
+    if is_empty and most_nodes > 1:
+        yield DEFAULT_GROUP.finding(
+            cause="each container of a multi-node job is in the default security group of the VPC, whose rules the app "
+            "removes: the nodes of a job would never find each other",
+            got="restrict_default_security_group=True, or the feature flag "
+            "@aws-cdk/aws-ec2:restrictDefaultSecurityGroup",
+            allowed="a default group whose members reach each other, as EC2 makes it",
+            fix="give the Vpc restrict_default_security_group=False, or make the network with ClusterNetwork",
+            path="vpc",
         )
 
 

@@ -4,7 +4,8 @@ Sources, stored copies of 2026: AWS Batch API model (botocore 1.44.5), CreateCom
 UpdateComputeEnvironment, CreateJobQueue and RegisterJobDefinition; AWS Batch user guide, "Use Amazon EC2 launch
 templates with AWS Batch" (MIME), "Update a compute environment in AWS Batch" (BEST_FIT, service role), "Compute
 environment considerations for MNP" (five security groups), "Automatic remediation with jobStateTimeLimitActions"
-(reasons); CloudFormation template reference, AWS::Batch::ComputeEnvironment. The words of the messages are ours.
+(reasons); CloudFormation template reference, AWS::Batch::ComputeEnvironment. The words of the messages are ours, but
+that about security groups and network interfaces.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ _REASONS = frozenset(
         "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
         "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
         "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT",
-        "MISCONFIGURATION:EC2_INSTANCE_CONFIGURATION_UNSUPPORTED",
     }
 )
 # `3`, `0:3`, `4:` and `:7` (API reference, NodeRangeProperty).
@@ -67,6 +67,13 @@ def _template_faults(given: Json, world: World) -> Iterator[Fault]:
         return
     if "UserData" in data and not is_mime_multipart(data["UserData"]):
         yield Fault("batch-user-data", "user data must be a MIME multi-part archive", path)
+    if given.get("SecurityGroupIds") and data.get("NetworkInterfaces"):
+        # The message of the service, as aws/aws-cdk issue 21577 has it.
+        message = (
+            "Error executing request, Exception : Either compute environment Security Groups or Network Interfaces in "
+            "Launch template are exclusively allowed"
+        )
+        yield Fault("batch-groups", message, f"{_RESOURCES}/SecurityGroupIds")
     if not given.get("SecurityGroupIds") and not any(one.get("Groups") for one in data.get("NetworkInterfaces", [])):
         message = "security groups are needed, in the environment or in its launch template"
         yield Fault("batch-groups", message, f"{_RESOURCES}/SecurityGroupIds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -71,8 +72,38 @@ def test_the_agent_requires_the_checks_and_a_failure_ends_the_node(units: Path) 
 def test_the_unit_is_enabled_before_the_agent_starts() -> None:
     """In the boothook, which runs before other services; the agent comes after cloud-final."""
     text = render_user_data(NodeSettings(fleet_name="trainers", orchestrator="batch"), SOFTWARE)
-    boothook, script = text.split("Content-Type: text/x-shellscript")
+    boothook = text.partition("Content-Type: text/x-shellscript")[0]
     assert "text/cloud-boothook" in boothook
     assert "systemctl enable gpu-node-boot" in boothook
-    assert "echo ECS_AWSVPC_BLOCK_IMDS=true >>/etc/ecs/ecs.config" in script
-    assert "ecs.config" not in render_user_data(NodeSettings(fleet_name="trainers", orchestrator="pcs"), SOFTWARE)
+
+
+def settings_of_agent(text: str) -> dict[str, str]:
+    """What the agent gets: aws/amazon-ecs-agent @ 8dfceca, ecs-init/docker/docker.go, getEnvVars."""
+    lines = (line.strip().partition("=") for line in text.strip().split("\n"))
+    return {name: value for name, sign, value in lines if sign}
+
+
+@pytest.mark.parametrize(
+    ("before", "others"),
+    [
+        (None, {}),
+        ("ECS_CLUSTER=batch\n", {"ECS_CLUSTER": "batch"}),
+        ("ECS_CLUSTER=batch", {"ECS_CLUSTER": "batch"}),
+        ("ECS_AWSVPC_BLOCK_IMDS=false\nECS_CLUSTER=batch\n", {"ECS_CLUSTER": "batch"}),
+    ],
+)
+def test_containers_never_reach_the_role_of_the_node(
+    tmp_path: Path, before: str | None, others: dict[str, str]
+) -> None:
+    """The setting is written after all user data and before the agent, which reads it from the file alone."""
+    [order] = [one.text for one in early_files(mig=False, orchestrator="batch") if one.path.endswith("order.conf")]
+    assert {"After=cloud-final.service nvidia-kmod-load.service", "Before=ecs.service"} <= set(order.splitlines())
+    [command] = re.findall(r"(?m)^ExecStartPost=(.*)$", order)
+    program, option, script = shlex.split(command)
+    config = tmp_path / "ecs.config"
+    if before is not None:
+        config.write_text(before, encoding="utf-8")
+    script = script.replace("/etc/ecs/ecs.config", str(config))
+    for _ in range(2):  # boots
+        subprocess.run([program, option, script], check=True)
+        assert settings_of_agent(config.read_text(encoding="utf-8")) == {**others, "ECS_AWSVPC_BLOCK_IMDS": "true"}

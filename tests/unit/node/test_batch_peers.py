@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cdk_gpu_clusters.node.gpunode.topology import peers as peers_command
 from cdk_gpu_clusters.node.gpunode.topology.batch_job import BatchJob, NotMetError, batch_job, meet
 from cdk_gpu_clusters.node.software import late_files
 from cdk_gpu_clusters.orchestration.batch.multi_node_job import SOFTWARE_PATHS
@@ -121,6 +123,21 @@ def test_a_node_that_does_not_come_ends_the_others_with_the_status_of_a_retry(ro
         _, errors = node.communicate(timeout=30)
         assert node.returncode == os.EX_TEMPFAIL
         assert words in errors
+
+
+@pytest.mark.parametrize(("arguments", "seconds"), [([], 30 * 60), (["--timeout", "7"], 7), (["--timeout", "0"], 0)])
+def test_a_job_waits_for_images_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], seconds: float
+) -> None:
+    """Batch starts the other containers after the main one, and only then they fetch their image."""
+    waited: list[float] = []
+    monkeypatch.setattr(peers_command, "batch_job", lambda: BatchJob("job/1", 0, 1, ""))
+    monkeypatch.setattr(peers_command, "meet", lambda _, *, timeout_seconds: waited.append(timeout_seconds) or [MAIN])
+    parser = argparse.ArgumentParser()
+    peers_command.add_peers(parser.add_subparsers())
+    given = parser.parse_args(["peers", *arguments])
+    assert given.run(given) == 0
+    assert waited == [seconds]
 
 
 def test_formats(root: Path, port: int) -> None:

@@ -13,6 +13,7 @@ from preflight_account import (
     EXISTING,
     NEW,
     NOW,
+    ON_BATCH,
     ON_EKS,
     ON_EXISTING_EKS,
     ON_EXISTING_PCS,
@@ -41,7 +42,7 @@ def well(text: str) -> Preflight:
 def test_a_healthy_account_passes(check_id: str) -> None:
     outcomes = {
         result.outcome.value
-        for text in (EXISTING, NEW, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS, ON_PARALLELCLUSTER)
+        for text in (EXISTING, NEW, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS, ON_PARALLELCLUSTER, ON_BATCH)
         for result in well(text).results
         if result.id == check_id
     }
@@ -78,6 +79,6 @@ def test_there_are_at_least_30_checks_with_ids_in_order() -> None:
 
 
 def test_where_a_check_is_not_applicable_it_says_why() -> None:
-    for text in (EXISTING, NEW, CLOSED, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS, ON_PARALLELCLUSTER):
+    for text in (EXISTING, NEW, CLOSED, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS, ON_PARALLELCLUSTER, ON_BATCH):
         for result in well(text).results:
             assert bool(result.reason) == (result.outcome.value == "not applicable") == (not result.verdicts)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from cdk_gpu_clusters_stacks.preflight import Account, Preflight, boto3_clients, run_preflight
+from cdk_gpu_clusters_stacks.preflight import Account, Preflight, boto3_clients, every_check, run_preflight
 from preflight_account import NOW, spec_of
 
 REGION = "us-east-1"
@@ -162,3 +162,31 @@ def test_what_goes_is_missed(emulated: Emulated) -> None:
         "GPU-PRE-141": "warn",
         "GPU-PRE-153": "fail",
     }
+
+
+JOBS = """
+version: 1
+name: emulated
+region: us-east-1
+orchestrator: batch
+network: {{ vpc_id: {vpc}, subnet_ids: [{fleet}], availability_zone: us-east-1a }}
+training: {{ fleets: {{ trainers: {{ instance_type: g5.48xlarge, nodes: 2 }} }} }}
+"""
+
+
+def test_containers_talk_by_a_default_group_as_ec2_makes_it(emulated: Emulated) -> None:
+    """Amazon VPC user guide, "Default security groups": members in, all traffic out. moto 5.2.5 makes only the latter."""
+    vpc = emulated.ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    own = [{"Name": "vpc-id", "Values": [vpc]}]
+    [group] = emulated.ec2.describe_security_groups(Filters=own)["SecurityGroups"]
+    spec = spec_of(JOBS.format(vpc=vpc, fleet=emulated.names["fleet"]))
+    [check] = [one for one in every_check() if one.id == "GPU-PRE-094"]
+
+    def outcome() -> str:
+        with Account(emulated.clients, region=REGION) as account:
+            return run_preflight(spec, account, now=NOW, checks=[check]).results[0].outcome.value
+
+    assert outcome() == "fail"
+    members = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group["GroupId"]}]}
+    emulated.ec2.authorize_security_group_ingress(GroupId=group["GroupId"], IpPermissions=[members])
+    assert outcome() == "pass"

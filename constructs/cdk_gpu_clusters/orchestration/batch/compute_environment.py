@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import aws_cdk as cdk
@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import named_resource
-from cdk_gpu_clusters._cdk import ClusterConstruct, id_of_group, path_of, report
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, report
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup, name_of
 from cdk_gpu_clusters.catalogue import InstanceType
@@ -40,12 +40,22 @@ from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import BATCH
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
-from cdk_gpu_clusters.orchestration.batch.node_role import AGENT_RIGHTS, agent_places, agent_statements
+from cdk_gpu_clusters.orchestration.batch.node_role import (
+    AGENT_RIGHTS,
+    JOB_STREAMS,
+    agent_places,
+    agent_statements,
+    job_streams,
+    logging_statement,
+)
 from cdk_gpu_clusters.orchestration.service_node_group import ServiceNodeGroup
 from cdk_gpu_clusters.rules.batch import BatchAllocationStrategy
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
+# The custom resource by which `ec2.Vpc` removes the rules of its default security group (aws-cdk-lib 2.275.0, aws-ec2,
+# restrictDefaultSecurityGroup).
+_EMPTIES_DEFAULT_GROUP = "RestrictDefaultSecurityGroupCustomResource"
 # The longest time that UpdatePolicy takes (botocore 1.44.5, batch service model, UpdatePolicy).
 _LONGEST_UPDATE_MINUTES = 7_200
 
@@ -152,7 +162,6 @@ class _Made:
     placement_group: ec2.IPlacementGroup | None
     update_minutes: int
     scale_down_minutes: int | None = None
-    group_ids: Sequence[str] = field(default_factory=tuple)
 
 
 class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
@@ -172,7 +181,9 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
     * The environment itself has no tags, since a changed tag would replace it. Nodes get theirs from the launch
       template.
     * Each container of a multi-node job has a network interface of its own: one more address per node, and a free place
-      on network card 0.
+      on network card 0. It is in the default security group of the VPC, since an environment whose launch template has
+      network interfaces names no groups. So that group must let its members reach each other, as EC2 makes it. EFA
+      uses the interfaces of the nodes.
     * Containers do not reach the instance metadata service: give jobs a role.
     * Refused: Spot, on which Batch runs no multi-node jobs, and MIG, which the ECS agent does not know.
 
@@ -195,7 +206,7 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
         plan: What was decided about the nodes as about every fleet: type, interfaces, placement, size.
         environment_plan: What was decided about the environment: strategy, vCPUs, updates.
         launch_template: The launch template construct.
-        fabric: Security group in which the nodes and their containers exchange traffic.
+        fabric: Security group of the nodes, in which they exchange EFA traffic. Containers are in the default group.
         placement_group: Placement group of the nodes, None if the capacity forbids or needs none.
         role: Role of the nodes. Jobs have their own.
         log_group: Boot events of the nodes, one stream per instance, and output of jobs, with the prefix `jobs`.
@@ -225,8 +236,8 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
             options: Those of `BatchComputeEnvironmentProps`; all but the size may be left out.
 
         Raises:
-            ConfigError: GPU-FLT-001 to -005, GPU-BAT-009 to -015 and -020 to -022; faults of type, capacity, interfaces
-                and image.
+            ConfigError: GPU-FLT-001 to -005, GPU-BAT-009 to -015, -020 to -022 and -024; faults of type, capacity,
+                interfaces and image.
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, BatchComputeEnvironmentProps)
@@ -243,6 +254,7 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
                 strategy=options.get("allocation_strategy"),
                 group_count=1 + len(given_groups),
                 keeps_nodes=options.get("update_policy") is UpdatePolicy.NEVER_REPLACE,
+                empties_default_group=vpc.node.try_find_child(_EMPTIES_DEFAULT_GROUP) is not None,
             ),
         )
         report(self, [*plan.findings, *environment.findings])
@@ -269,7 +281,6 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
                 placement_group=self.placement_group,
                 update_minutes=_minutes(options.get("job_timeout_on_update")) or _LONGEST_UPDATE_MINUTES,
                 scale_down_minutes=_minutes(options.get("scale_down_delay")),
-                group_ids=[id_of_group(group) for group in self.launch_template.security_groups],
             ),
         )
         self.cfn_compute_environment.node.add_dependency(
@@ -352,13 +363,15 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
         self.cfn_instance_profile: iam.CfnInstanceProfile = iam.CfnInstanceProfile(
             self, "InstanceProfile", roles=[self.role.role_name]
         )
+        streams = job_streams(self, self.log_group)
         permissions = allow_node(
             self,
             self.role,
             log_group=self.log_group,
             evidence=evidence,
-            statements=[*agent_statements(self), *asset.read_statements],
+            statements=[logging_statement(streams), *agent_statements(self), *asset.read_statements],
         )
+        JOB_STREAMS.at(permissions, named_resource(self, streams))
         AGENT_RIGHTS.at(permissions, "Resource::*", *(named_resource(self, arn) for arn in agent_places(self)))
         root_volume = options.get("root_volume") or RootVolume(size_gib=BATCH.root_volume_gib)
         if root_volume.encryption_key:
@@ -413,8 +426,7 @@ def _resource(scope: Construct, made: _Made) -> batch.CfnComputeEnvironment:
             "instanceTypes": [made.plan.instance_type.name],
             "instanceRole": made.profile_arn,
             "subnets": list(made.subnet_ids),
-            # They go to the interfaces of containers.
-            "securityGroupIds": list(made.group_ids),
+            # No security groups: the interfaces of the launch template have them, and Batch refuses both (GPU-BAT-023).
             "launchTemplate": {
                 "launchTemplateId": made.template.launch_template_id,
                 "version": made.template.latest_version_number,

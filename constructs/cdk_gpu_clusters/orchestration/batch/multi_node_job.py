@@ -20,11 +20,10 @@ from cdk_gpu_clusters.fleet.compute_environment import (
     plan_multi_node_job,
 )
 from cdk_gpu_clusters.orchestration.batch.compute_environment import IBatchComputeEnvironment
+from cdk_gpu_clusters.orchestration.batch.node_role import LOG_PREFIX
 
 #: What `gpu-peers` needs in a container, beside Python.
 SOFTWARE_PATHS = ("/usr/local/lib/gpu-cluster", "/usr/local/bin/gpunode", "/usr/local/bin/gpu-peers")
-#: Prefix of the streams of jobs in the log group of their nodes.
-LOG_PREFIX = "jobs"
 
 
 class BatchMultiNodeJob(ClusterConstruct):
@@ -91,7 +90,8 @@ class BatchMultiNodeJob(ClusterConstruct):
             node_count: Nodes of the job.
             image: Container image, with its registry.
             command: What each container runs; the command of the image if left out.
-            environment: Variables of the containers; names that begin with `AWS_BATCH_` are those of Batch.
+            environment: Variables of the containers, over those of NCCL that the type needs, such as
+                `NCCL_SOCKET_IFNAME`; names that begin with `AWS_BATCH_` are those of Batch.
             job_role: Role of the containers; they cannot call AWS if left out.
             memory_mib: Memory of a container; half of the node's if left out.
             shared_memory_mib: Size of `/dev/shm`, a part of it; a quarter of it if left out.
@@ -178,7 +178,7 @@ def _container(
     """What a container has of its node."""
     requested = {"VCPU": plan.vcpus, "MEMORY": plan.memory_mib, **({"GPU": plan.gpus} if plan.gpus else {})}
     paths = [(path, False) for path in environment.mount_points]
-    own = {"GPU_SLOTS": str(plan.gpus or 1)}
+    own = {"GPU_SLOTS": str(plan.gpus or 1), **plan.variables}
     if environment.has_node_software:
         paths += [(path, True) for path in SOFTWARE_PATHS]
     linux: dict[str, Any] = {"sharedMemorySize": plan.shared_memory_mib}

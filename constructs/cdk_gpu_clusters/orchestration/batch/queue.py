@@ -109,7 +109,7 @@ class BatchJobQueue(IBatchJobQueue):
         ...     blocked_limits={BlockedReason.INSUFFICIENT_INSTANCE_CAPACITY: cdk.Duration.hours(4)},
         ... )
         >>> len(queue.cfn_job_queue.job_state_time_limit_actions)
-        4
+        3
 
     Attributes:
         blocked_events: SQS queue with the events of blocked jobs.

@@ -267,3 +267,28 @@ def strategy_of_block(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     at = resource.get("ComputeResources", "AllocationStrategy")
     yield from faults_of(MORE_THAN_BLOCK, check_strategy(_strategy_of(resource), is_block=True), at)
+
+
+@define_template_rule(
+    "GPU-BAT-023",
+    "a compute environment names no security groups if its launch template has network interfaces",
+    source="aws/aws-cdk issue 21577: the answer of AWS Batch; awslabs/awsome-distributed-ai @ 95b939c, "
+    "1.architectures/3.aws-batch",
+    cause="Batch refuses a compute environment with both",
+    fix="leave SecurityGroupIds out: network interfaces have groups of their own, and containers of multi-node jobs "
+    "get the default group of the VPC",
+    url="https://github.com/aws/aws-cdk/issues/21577",
+    on=(COMPUTE_ENVIRONMENT,),
+    looks_at=(
+        "ComputeResources/SecurityGroupIds",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces",
+    ),
+)
+def groups_in_one_place(resource: Resource) -> Iterator[Fault]:
+    groups = resource.get("ComputeResources", "SecurityGroupIds")
+    if not specification_of(resource).exists:
+        raise NotApplicable
+    interfaces = launch_of_node_group(resource).data.get("NetworkInterfaces").items() if groups.items() else []
+    if interfaces:
+        got = f"SecurityGroupIds, and {len(interfaces)} network interfaces in the launch template"
+        yield Fault(at=groups, got=got, allowed="one of them")

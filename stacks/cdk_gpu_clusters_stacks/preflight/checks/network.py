@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.catalogue.quotas import quota
@@ -387,6 +387,7 @@ def _endpoints_sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
 # Existing security groups that the file names.
 
 _NO_STORE = "the file names no existing file system"
+_Ranges: TypeAlias = Sequence[tuple[int | None, int | None]]
 
 
 @define_check(
@@ -427,18 +428,24 @@ def _rules(group_id: str, inquiry: Inquiry) -> list[Mapping[str, Any]]:
 )
 def _servers_talk(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
     group_id = store.security_group_id
+    ranges: _Ranges = [(None, None)] if store.efa else lustre_ports()
+    what = "all traffic" if store.efa else "TCP 988 and 1018-1023"
+    # An address rule serves TCP, and EFA not.
+    yield from _members_talk(group_id, inquiry, ranges, what, by_address=not store.efa)
+
+
+def _members_talk(
+    group_id: str, inquiry: Inquiry, ranges: _Ranges, what: str, *, by_address: bool
+) -> Iterator[Verdict]:
+    """Find directions in which a group does not let its members talk; a rule for addresses counts as one for them."""
     rules = _rules(group_id, inquiry)
     for egress, direction in ((False, "in"), (True, "out")):
         given = [
             rule
             for rule in rules
-            if rule["IsEgress"] is egress
-            # An address rule serves TCP, and EFA not.
-            and (_is_own(rule, group_id) or (not store.efa and "CidrIpv4" in rule))
+            if rule["IsEgress"] is egress and (_is_own(rule, group_id) or (by_address and "CidrIpv4" in rule))
         ]
-        ranges = [(None, None)] if store.efa else lustre_ports()
         if not all(any(_covers(rule, first, last) for rule in given) for first, last in ranges):
-            what = "all traffic" if store.efa else "TCP 988 and 1018-1023"
             yield failed(
                 f"{group_id} does not let {what} {direction} with itself as peer",
                 fix=f"add a rule {direction} with {group_id} as peer",
@@ -482,3 +489,28 @@ def _rule_count(store: ExistingLustreOptions, inquiry: Inquiry) -> Verdict:
     rules = _rules(store.security_group_id, inquiry)
     fullest = max(sum(rule["IsEgress"] is egress for rule in rules) for egress in (False, True))
     return weigh(quota("security-group-rules"), inquiry, used=lambda: fullest, least=needed)
+
+
+def _vpc_of_jobs(cluster: Cluster) -> Mapping[str, str]:
+    """The existing VPC in which multi-node jobs of AWS Batch run."""
+    plans = [fleet.plan for fleet in cluster.fleets.values()]
+    runs_jobs = any(plan.request.profile.joins_batch and plan.maximum > 1 for plan in plans)
+    return _vpc(cluster) if runs_jobs else {}
+
+
+@define_check(
+    "GPU-PRE-094",
+    "the default group of the VPC lets the containers of multi-node jobs talk to each other",
+    source='AWS Batch user guide, "Compute environment considerations for MNP": without groups of the environment, '
+    "interfaces of containers have the default group of the VPC",
+    calls=(SECURITY_GROUPS, SECURITY_GROUP_RULES),
+    subjects=_vpc_of_jobs,
+    unless="no multi-node jobs of AWS Batch run in an existing network",
+)
+def _containers_talk(vpc_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
+    named = [*_named("vpc-id", vpc_id), *_named("group-name", "default")]
+    found = [one for one in inquiry.ask(SECURITY_GROUPS, Filters=named)["SecurityGroups"] if one["VpcId"] == vpc_id]
+    if not found:
+        yield cannot_tell(f"the account shows no default group of {vpc_id}, which another account may own")
+    for group in found:
+        yield from _members_talk(group["GroupId"], inquiry, [(1024, 65535)], "TCP 1024-65535", by_address=True)

@@ -3,8 +3,8 @@
 Batch gives each container its index and the number of nodes, and all but the main node the address of the main node
 (AWS Batch user guide, "Environment variables" of multi-node parallel jobs). It starts the others when the main node
 runs, in any order, and names their addresses to no one. So all of them connect to the main node, which sends everyone
-the addresses when the last one has connected. No key is needed: only members of their security group reach the port,
-and each must name the attempt.
+the addresses when the last one has connected. No key is needed: only members of their security group, the default one
+of the VPC, reach the port, and each must name the attempt.
 """
 
 from __future__ import annotations

@@ -25,6 +25,10 @@ from .batch_job import BatchJob, NotMetError, batch_job, meet
 from .slurm import topology_conf
 
 _HOSTS = "/etc/gpu-cluster/hosts"
+_TIMEOUT_SECONDS = 600
+# AWS Batch starts the other containers when that of the main node runs, and only then they fetch their image (AWS Batch
+# user guide, "Job lifecycle for MNP jobs"): enough for one of 20 GB at 12 MB/s.
+_BATCH_TIMEOUT_SECONDS = 1800
 
 _TEXT = """\
 The nodes in service in this node's Auto Scaling group. Nodes that are near each other in EC2's network are next to
@@ -38,7 +42,7 @@ the order is that of the private addresses, with a warning.
   gpu-peers --format slurm > topology.conf   for your own slurmctld, with TopologyPlugin=topology/tree
 
 In a container of a multi-node job of AWS Batch: the nodes of the job, by their index there, the main node first. It
-waits for all of them, at most for the seconds of --timeout.
+waits for all of them, at most for the seconds of --timeout, 1800 if left out.
 
 Exit status: 64 a wrong command line, 69 this node has no peers or no rank, 75 not yet: too few nodes, or no answer.
 """
@@ -60,7 +64,7 @@ def add_peers(commands: argparse._SubParsersAction[Any]) -> None:
     add("--slots", type=_number, metavar="N", help="processes of a node; as the fleet has it if left out")
     add("--port", type=_number, default=29500, metavar="P", help="port of the first node, 29500 if left out")
     add("--wait", type=_number, default=0, metavar="N", help="until N nodes are in service")
-    add("--timeout", type=_number, default=600, metavar="SECONDS", help="of --wait, 600 if left out")
+    add("--timeout", type=_number, metavar="SECONDS", help=f"of --wait, {_TIMEOUT_SECONDS} if left out")
     add("--write", action="store_true", help=f"to {_HOSTS}, as mpirun if no format is given")
     add("--output", metavar="FILE", help="to a file, which is replaced in one step")
     command.set_defaults(run=peers)
@@ -78,8 +82,9 @@ def peers(given: argparse.Namespace) -> int:
     except NotMetError as reason:
         return _fail(str(reason), os.EX_TEMPFAIL)
     node = this_node()
+    timeout = _TIMEOUT_SECONDS if given.timeout is None else given.timeout
     try:
-        found = wait_for_peers(node, given.wait, timeout_seconds=given.timeout, by_network=given.order == "network")
+        found = wait_for_peers(node, given.wait, timeout_seconds=timeout, by_network=given.order == "network")
         if found.warning:
             _warn(f"ordered by address, not by network: {found.warning}")
         text = as_text(
@@ -100,7 +105,7 @@ def _of_batch(job: BatchJob, form: str, given: argparse.Namespace) -> int:
     """Print or write the nodes of a job of AWS Batch, whose containers have no settings of a node."""
     if form == "slurm":
         return _fail("a job of AWS Batch has no topology for Slurm", os.EX_USAGE)
-    addresses = meet(job, timeout_seconds=given.timeout)
+    addresses = meet(job, timeout_seconds=_BATCH_TIMEOUT_SECONDS if given.timeout is None else given.timeout)
     nodes = [Peer(address, _name_in_job(rank)) for rank, address in enumerate(addresses)]
     own = _name_in_job(job.rank)
     if given.own_first:
