@@ -112,6 +112,12 @@ TRAINING_PLAN_USER = define_rule(
     "nodes from a training plan of SageMaker are an instance group of HyperPod",
     source=f"{_API}: CreateTrainingPlan, TargetResources (SageMakerResourceName)",
 )
+CONTINUOUS = define_rule(
+    "GPU-HYP-026",
+    "Spot Instances of HyperPod and keys of its volumes need continuous provisioning",
+    source=f'{_GUIDE}, "Spot instances in Amazon SageMaker HyperPod" and "Customer managed AWS KMS key encryption for '
+    'SageMaker HyperPod", read 2026-11',
+)
 
 _KUBERNETES = ((1, 30), (1, 35))
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
@@ -587,11 +593,31 @@ def check_accounting(*, is_eks: bool, is_continuous: bool) -> Iterator[Finding]:
     if is_eks or not is_continuous:
         yield ACCOUNTING.finding(
             cause="only a Slurm cluster with continuous provisioning has an accounting database of its own",
-            got="Amazon EKS" if is_eks else "continuous_provisioning=False",
-            allowed="Slurm with continuous_provisioning=True",
-            fix="leave accounting_database out" if is_eks else "set continuous_provisioning=True",
+            got="Amazon EKS" if is_eks else "no continuous provisioning",
+            allowed="Slurm with continuous provisioning",
+            fix="leave accounting_database out" if is_eks else "leave continuous_provisioning out",
             path="accounting_database",
         )
+
+
+@check
+def check_continuous(*, is_spot: bool, has_key: bool, is_continuous: bool) -> Iterator[Finding]:
+    """Find what needs continuous provisioning in a cluster without it.
+
+    Args:
+        is_spot: Whether the nodes are Spot Instances.
+        has_key: Whether a key of their second volume is given.
+        is_continuous: Whether nodes are provisioned continuously.
+    """
+    for given, what, path in ((is_spot, "Spot Instances", "capacity"), (has_key, "a key of a volume", "volume_key")):
+        if given and not is_continuous:
+            yield CONTINUOUS.finding(
+                cause="SageMaker has this only where it provisions nodes continuously",
+                got=f"{what} without continuous provisioning",
+                allowed="continuous provisioning",
+                fix="leave continuous_provisioning out",
+                path=path,
+            )
 
 
 @check

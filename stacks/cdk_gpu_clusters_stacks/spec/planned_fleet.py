@@ -72,7 +72,7 @@ from .batch import BatchJobSpec
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms, training_plan_of
 from .data import StoreSpec, homes_export, homes_service, named_checkpoints, serves_efa
 from .fleet import FleetSpec, ImageByOs
-from .hyperpod import InstanceGroupSpec
+from .hyperpod import HyperPodSpec, InstanceGroupSpec
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .network import ExistingNetwork
@@ -272,6 +272,7 @@ class PlannedFleet(FleetPart):
                 volume_gib=options.volume_gib,
                 labels=self.group_labels,
                 group_count=1 if self.profile.is_hyperpod_slurm else 2,  # with that of the cluster of Amazon EKS
+                is_continuous=(self.parts.hyperpod or HyperPodSpec()).continuous_provisioning,
             ),
         )
 

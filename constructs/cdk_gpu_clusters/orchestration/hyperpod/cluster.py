@@ -102,6 +102,7 @@ class HyperPodCluster(IHyperPodCluster):
         security_groups: Groups of every node.
         role: Execution role of groups that name none.
         controller: Group of the Slurm controller; None on Amazon EKS.
+        is_continuous: Whether nodes are provisioned continuously.
         unique_name: How the names of its folders and log groups begin, known at synthesis.
         cfn_cluster: The CloudFormation resource, as an escape hatch.
     """
@@ -118,7 +119,7 @@ class HyperPodCluster(IHyperPodCluster):
         cluster_name: str | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] = (),
         node_recovery: bool = True,
-        continuous_provisioning: bool | None = None,
+        continuous_provisioning: bool = True,
         controller_instance_type: str = CONTROLLER_INSTANCE_TYPE,
         accounting_database: AccountingDatabase | None = None,
         tiered_checkpoint_percent: int | None = None,
@@ -139,7 +140,7 @@ class HyperPodCluster(IHyperPodCluster):
                 A change replaces the cluster.
             node_recovery: Whether SageMaker reboots and replaces failed nodes.
             continuous_provisioning: Whether a group takes work before all its nodes are there, and SageMaker goes on to
-                add them. True on Amazon EKS, and on Slurm with an accounting database, if left out.
+                add them. Spot Instances and keys of volumes need it. False leaves it to SageMaker.
             controller_instance_type: Slurm: type of the controller.
             accounting_database: Slurm: database for accounting; one on the controller, which ends with it, if left out.
             tiered_checkpoint_percent: Share of each node's memory for SageMaker's tiered checkpoints, 0 to 100; none if
@@ -159,8 +160,7 @@ class HyperPodCluster(IHyperPodCluster):
         self.subnets: Sequence[ec2.ISubnet] = selected.subnets
         self.eks_cluster_arn: str | None = None if eks_cluster is None else eks_cluster.cluster_arn
         name = cluster_name or cdk.Names.unique_resource_name(self, max_length=63, separator="-")
-        continuous = self._is_eks or accounting_database is not None
-        continuous = continuous if continuous_provisioning is None else continuous_provisioning
+        self.is_continuous: bool = continuous_provisioning
         of_eks = [] if eks_cluster is None else [eks_cluster.cluster_security_group]
         known = resolved_or_none(name)
         report(
@@ -175,7 +175,11 @@ class HyperPodCluster(IHyperPodCluster):
                 )
             )
             + check_node_recovery(is_automatic=node_recovery, path="node_recovery")
-            + ([] if accounting_database is None else check_accounting(is_eks=self._is_eks, is_continuous=continuous)),
+            + (
+                []
+                if accounting_database is None
+                else check_accounting(is_eks=self._is_eks, is_continuous=continuous_provisioning)
+            ),
         )
         own = EfaSecurityGroup(self, "SecurityGroup", vpc=network, description="HyperPod nodes")
         self.security_groups: Sequence[ec2.ISecurityGroup] = [own, *of_eks, *security_groups]
@@ -188,7 +192,7 @@ class HyperPodCluster(IHyperPodCluster):
             cluster_name=name,
             orchestrator=self._orchestrator(accounting_database),
             node_recovery="Automatic" if node_recovery else "None",
-            node_provisioning_mode="Continuous" if continuous else None,
+            node_provisioning_mode="Continuous" if continuous_provisioning else None,
             tiered_storage_config=None
             if tiered_checkpoint_percent is None
             else {"mode": "Enable", "instanceMemoryAllocationPercentage": tiered_checkpoint_percent},

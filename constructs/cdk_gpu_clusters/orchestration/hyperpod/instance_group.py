@@ -175,6 +175,8 @@ class GroupOwner(Protocol):
     @property
     def eks_cluster_arn(self) -> str | None: ...
     @property
+    def is_continuous(self) -> bool: ...
+    @property
     def vpc(self) -> ec2.IVpc: ...
     @property
     def subnets(self) -> Sequence[ec2.ISubnet]: ...
@@ -234,7 +236,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             options: Those of `HyperPodInstanceGroupProps`.
 
         Raises:
-            ConfigError: GPU-HYP-001 and -010 to -018, all of them at once; faults of type, interfaces, network and MIG.
+            ConfigError: GPU-HYP-001, -010 to -018 and -026, all of them at once; faults of type, interfaces, network and MIG.
         """
         super().__init__(scope, construct_id)
         report(self, check_not_of_user([name for name in options if name in NEAREST]))
@@ -249,7 +251,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             *cluster.security_groups,
             *options.get("security_groups", ()),
         ]
-        self.group: InstanceGroupPlan = plan_instance_group(plan, self._request(options))
+        self.group: InstanceGroupPlan = plan_instance_group(plan, self._request(options, cluster))
         script = options.get("setup_script", "")
         report(
             self,
@@ -306,7 +308,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             options=requested,
         )
 
-    def _request(self, options: HyperPodInstanceGroupProps) -> InstanceGroupRequest:
+    def _request(self, options: HyperPodInstanceGroupProps, cluster: GroupOwner) -> InstanceGroupRequest:
         capacity, node_type = options.get("capacity"), options.get("node_type")
         plan_arn = capacity.arn if isinstance(capacity, TrainingPlan) else None
         labels = options.get("labels") or {}
@@ -328,6 +330,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             has_volume_key=options.get("volume_key") is not None,
             labels=labels,
             group_count=len(self.security_groups),
+            is_continuous=cluster.is_continuous,
         )
 
     def _folder(self, cluster_name: str, options: HyperPodInstanceGroupProps, script: str) -> LifecycleFolder | None:
