@@ -129,6 +129,13 @@ class PlannedFleet(FleetPart):
         """Whether a fabric of the file is its group; HyperPod and ParallelCluster have one group for all nodes."""
         return self.plan.efa and not self.profile.joins_hyperpod and not self.profile.joins_parallelcluster
 
+    def mounts_over_efa(self, store: StoreSpec | None) -> bool:
+        """Whether the data of a store take EFA on its nodes.
+
+        HyperPod mounts by itself, and its API has no word of EFA (botocore, sagemaker: ClusterFsxLustreConfig).
+        """
+        return bool(serves_efa(store)) and self.plan.efa and not self.profile.joins_hyperpod
+
     @property
     def zones(self) -> tuple[str, ...]:
         """Zones that its nodes may be in, as far as their names are known."""

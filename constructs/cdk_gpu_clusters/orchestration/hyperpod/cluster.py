@@ -10,6 +10,7 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
@@ -27,7 +28,7 @@ from cdk_gpu_clusters.orchestration.hyperpod.instance_group import (
     HyperPodInstanceGroupProps,
     SlurmNodeType,
 )
-from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole, allow_folders, allow_nodes
+from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole, allow_folders, allow_key, allow_nodes
 from cdk_gpu_clusters.rules.hyperpod import (
     check_accounting,
     check_eks_of_hyperpod,
@@ -215,6 +216,7 @@ class HyperPodCluster(IHyperPodCluster):
         if accounting_database is not None:
             accounting_database.secret.grant_read(policy)
         self._reads_folders: bool = False
+        self._keys: list[kms.IKey] = []
         if eks_cluster is not None and eks_cluster.node_prerequisites:
             self.cfn_cluster.node.add_dependency(*eks_cluster.node_prerequisites)
         self._arn = self.cfn_cluster.attr_cluster_arn
@@ -318,6 +320,17 @@ class HyperPodCluster(IHyperPodCluster):
         if not self._reads_folders:
             self._reads_folders = True
             self.cfn_cluster.node.add_dependency(allow_folders(self, self.role, folder))
+
+    def share_key(self, key: kms.IKey) -> None:
+        """Let SageMaker encrypt volumes of nodes that have the role of the cluster with a key, once for each key.
+
+        Args:
+            key: Key of a group.
+        """
+        if key not in self._keys:
+            self._keys.append(key)
+            policy = allow_key(self, self.role, key, construct_id=f"VolumeKey{len(self._keys)}")
+            self.cfn_cluster.node.add_dependency(policy)
 
     def _orchestrator(self, database: AccountingDatabase | None) -> dict[str, Any]:
         if self.eks_cluster_arn is not None:
