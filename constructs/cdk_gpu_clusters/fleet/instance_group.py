@@ -137,7 +137,12 @@ def plan_instance_group(fleet: FleetPlan, request: InstanceGroupRequest) -> Inst
             has_key=request.has_volume_key,
             is_continuous=request.is_continuous,
         ),
-        *check_deep_checks(fleet.instance_type, request.deep_checks, taints=request.options.taints),
+        *check_deep_checks(
+            fleet.instance_type,
+            request.deep_checks,
+            taints=request.options.taints,
+            node_count=fleet.request.maximum,
+        ),
     ]
     return InstanceGroupPlan(
         request=request,

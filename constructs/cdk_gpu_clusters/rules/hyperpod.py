@@ -77,8 +77,9 @@ NETWORK = define_rule(
 )
 DEEP_CHECKS = define_rule(
     "GPU-HYP-018",
-    "deep health checks run on accelerated nodes without custom taints",
-    source=f'{_GUIDE}, "Deep health checks": GPU and Trainium instances, no custom taints',
+    "deep health checks run on accelerated nodes without custom taints, and those of the network on two at least",
+    source=f'{_GUIDE}, "Deep health checks": GPU and Trainium instances, no custom taints; of Slurm: '
+    "InstanceConnectivity needs two nodes",
 )
 ACCOUNTING = define_rule(
     "GPU-HYP-019",
@@ -555,15 +556,25 @@ def check_hyperpod_network(*, group_count: int, subnet_count: int) -> Iterator[F
 
 @check
 def check_deep_checks(
-    instance_type: InstanceType, checks: Sequence[str], *, taints: Sequence[str]
+    instance_type: InstanceType, checks: Sequence[str], *, taints: Sequence[str], node_count: int | None = None
 ) -> Iterator[Finding]:
-    """Find deep health checks that cannot run.
+    """Find deep health checks that cannot run; for one node alone a warning, since not every edition states it.
 
     Args:
         instance_type: Type of the nodes.
         checks: The checks.
         taints: Keys of custom taints of the nodes.
+        node_count: Nodes of the group, None if unknown.
     """
+    if "InstanceConnectivity" in checks and node_count == 1:
+        yield DEEP_CHECKS.finding(
+            cause="the check tests the network between nodes, and the group has one",
+            got="InstanceConnectivity with 1 node",
+            allowed="InstanceStress, or two nodes at least",
+            fix="leave InstanceConnectivity out",
+            path="deep_health_checks",
+            severity=Severity.WARNING,
+        )
     if checks and instance_type.accelerator is None:
         yield DEEP_CHECKS.finding(
             cause="the checks load accelerators, and this type has none",

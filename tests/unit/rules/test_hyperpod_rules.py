@@ -242,6 +242,10 @@ def test_deep_checks_recovery_and_accounting() -> None:
         ("GPU-HYP-018", "deep_health_checks"),
         ("GPU-HYP-018", "taints"),
     ]
+    pair = ["InstanceStress", "InstanceConnectivity"]
+    assert not check_deep_checks(instance_type("p5.48xlarge"), pair, taints=(), node_count=2)
+    [alone] = check_deep_checks(instance_type("p5.48xlarge"), pair, taints=(), node_count=1)
+    assert (alone.path, alone.severity) == ("deep_health_checks", Severity.WARNING)
     assert not check_node_recovery(is_automatic=True)
     assert [one.severity for one in check_node_recovery(is_automatic=False)] == [Severity.WARNING]
     assert not check_accounting(is_eks=False, is_continuous=True)
