@@ -10,10 +10,12 @@ import aws_cdk as cdk
 import boto3
 import pytest
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Annotations, Match
 from botocore.validate import ParamValidator
 from cfnlint import ManualArgs, lint
+from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from moto import mock_aws
 
 from cdk_gpu_clusters import (
@@ -22,6 +24,7 @@ from cdk_gpu_clusters import (
     ConfigError,
     GpuLaunchTemplate,
     HyperPodCluster,
+    HyperPodRole,
     MigLayout,
     Orchestrator,
     QuotaResource,
@@ -30,7 +33,7 @@ from cdk_gpu_clusters import (
 from cdk_gpu_clusters.template_rules.engine import judge, not_compliant
 from cdk_gpu_clusters.template_rules.registry import every_rule
 from cdk_gpu_clusters.template_rules.template import Template
-from everything.hyperpod import PLAN, hyperpod_on_eks, hyperpod_on_slurm, slurm_of_hyperpod
+from everything.hyperpod import PLAN, VOLUME_KEY, hyperpod_on_eks, hyperpod_on_slurm, slurm_of_hyperpod
 from stack_fixtures import Resources, Site, of_type, only
 
 CLUSTER = "AWS::SageMaker::Cluster"
@@ -89,7 +92,7 @@ def test_a_group_says_all_that_was_asked_for(on_slurm: Made) -> None:
     assert group["OnStartDeepHealthChecks"] == ["InstanceStress", "InstanceConnectivity"]
     assert group["SlurmConfig"] == {"NodeType": "Compute", "PartitionNames": ["train"]}
     volume, lustre, homes = group["InstanceStorageConfigs"]
-    assert volume == {"EbsVolumeConfig": {"VolumeSizeInGB": 500}}
+    assert volume == {"EbsVolumeConfig": {"VolumeSizeInGB": 500, "VolumeKmsKeyId": VOLUME_KEY}}
     assert (lustre["FsxLustreConfig"]["MountName"], lustre["FsxLustreConfig"]["MountPath"]) == ("abcdefgh", "/fsx")
     assert homes["FsxOpenZfsConfig"]["MountPath"] == "/home"
     assert group["LifeCycleConfig"]["OnInitComplete"] == "setup.sh"
@@ -142,6 +145,33 @@ def test_the_role_reads_the_scripts_of_its_cluster_alone(on_slurm: Made) -> None
         for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
     }
     assert not [one for one in actions if one.startswith(("ecr:", "eks", "ec2:Assign", "ec2:Attach"))], "those of EKS"
+
+
+def test_sagemaker_encrypts_volumes_with_the_key(on_slurm: Made, site: Site) -> None:
+    """The permissions that the schema of CloudFormation has for a key, in the role that the guide names."""
+    handlers = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", CLUSTER).schema["handlers"]
+    needed = {one for one in handlers["create"]["permissions"] if one.startswith("kms:")}
+    assert _actions_on(on_slurm.resources, VOLUME_KEY) == {"HyperPodRole": needed}
+    key = kms.Key.from_key_arn(site.stack, "Key", VOLUME_KEY)
+    cluster = slurm_of_hyperpod(site)
+    shared = {"instance_type": "p5.48xlarge", "node_count": 2, "volume_gib": 500, "volume_key": key}
+    cluster.add_instance_group("One", **shared)
+    cluster.add_instance_group("Two", **shared)
+    cluster.add_instance_group("Three", **shared, role=HyperPodRole(site.stack, "Own"))
+    assert _actions_on(site.resources(), VOLUME_KEY) == {"HyperPodRole": needed, "Own": needed}
+
+
+def _actions_on(resources: Resources, key: str) -> dict[str, set[str]]:
+    """What policies allow on a key, by the role; each role has them once."""
+    found: dict[str, set[str]] = {}
+    for one in of_type(resources, "AWS::IAM::ManagedPolicy").values():
+        statements = [row for row in one["Properties"]["PolicyDocument"]["Statement"] if row["Resource"] == key]
+        if statements:
+            [role] = one["Properties"]["Roles"]
+            name = role["Ref"][:-8]
+            assert name not in found
+            found[name] = {row["Action"] for row in statements}
+    return found
 
 
 def test_split_gpus_are_a_label(on_eks: Made) -> None:
@@ -271,6 +301,12 @@ def test_a_database_needs_continuous_provisioning(site: Site) -> None:
     database = AccountingDatabase(endpoint="db.example.com", secret=secret)
     with pytest.raises(ConfigError, match="GPU-HYP-019"):
         slurm_of_hyperpod(site, accounting_database=database, continuous_provisioning=False)
+
+
+def test_spot_instances_need_continuous_provisioning(site: Site) -> None:
+    cluster = slurm_of_hyperpod(site, continuous_provisioning=False)
+    with pytest.raises(ConfigError, match=r"GPU-HYP-026.*leave continuous_provisioning out"):
+        cluster.add_instance_group("Spot", instance_type="g6.12xlarge", node_count=2, capacity=Capacity.spot())
 
 
 def test_slurm_has_no_quotas(site: Site) -> None:

@@ -12,9 +12,11 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.node.settings import NodeSettings
+from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.hyperpod import (
     GroupOptions,
     MountKind,
+    check_continuous,
     check_deep_checks,
     check_group_options,
     check_hyperpod_capacity,
@@ -54,6 +56,7 @@ class InstanceGroupRequest:
         has_volume_key: Whether a key of it is given.
         labels: Labels of Kubernetes nodes.
         group_count: Security groups of the nodes.
+        is_continuous: Whether the cluster provisions nodes continuously.
     """
 
     known_name: str | None = None
@@ -67,6 +70,7 @@ class InstanceGroupRequest:
     has_volume_key: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     group_count: int = 1
+    is_continuous: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +132,17 @@ def plan_instance_group(fleet: FleetPlan, request: InstanceGroupRequest) -> Inst
         *(() if mig is None else check_hyperpod_mig(mig, profiles=profiles, is_eks=is_eks)),
         *check_storage(request.mounts, volume_gib=request.volume_gib, has_key=request.has_volume_key),
         *check_hyperpod_network(group_count=request.group_count, subnet_count=len(fleet.request.subnets) or 1),
-        *check_deep_checks(fleet.instance_type, request.deep_checks, taints=request.options.taints),
+        *check_continuous(
+            is_spot=fleet.terms.kind is CapacityKind.SPOT,
+            has_key=request.has_volume_key,
+            is_continuous=request.is_continuous,
+        ),
+        *check_deep_checks(
+            fleet.instance_type,
+            request.deep_checks,
+            taints=request.options.taints,
+            node_count=fleet.request.maximum,
+        ),
     ]
     return InstanceGroupPlan(
         request=request,

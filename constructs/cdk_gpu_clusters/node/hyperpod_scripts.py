@@ -31,7 +31,10 @@ STATIC = define_rule(
     source="an object in S3 holds no references, which CloudFormation would resolve",
 )
 
-# The reason goes to standard output, which HyperPod keeps in the log of the cluster.
+# The agent sends the output to the log of the cluster from time to time, and a node whose script failed ends: AWS's own
+# scripts wait as long (awslabs/awsome-distributed-ai @ 95b939c, 5.sagemaker-hyperpod/Extensions/run_extensions.sh).
+_KEEP_REASON = "trap '[ $? = 0 ] || { sync; sleep 60; }' EXIT"
+# The reason goes to standard output.
 _CHECK = """\
 if systemctl start gpu-node-boot; then exit 0; fi
 sed -n 's/.*"reason": "\\([^"]*\\)".*/gpu-node-boot: \\1/p' /run/gpu-cluster/boot.json
@@ -62,6 +65,7 @@ def _setup(settings: NodeSettings, software: bytes, *, has_own: bool) -> str:
     digest = hashlib.sha256(software).hexdigest()
     lines = [
         "#!/bin/sh",
+        _KEEP_REASON,
         'cd "$(dirname "$0")" || exit 1',
         f"echo '{digest}  {_SOFTWARE_FILE}' | sha256sum --check --quiet || exit 1",
         f"tar -xf {_SOFTWARE_FILE} -C / || exit 1",

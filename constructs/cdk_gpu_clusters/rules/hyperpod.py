@@ -77,8 +77,9 @@ NETWORK = define_rule(
 )
 DEEP_CHECKS = define_rule(
     "GPU-HYP-018",
-    "deep health checks run on accelerated nodes without custom taints",
-    source=f'{_GUIDE}, "Deep health checks": GPU and Trainium instances, no custom taints',
+    "deep health checks run on accelerated nodes without custom taints, and those of the network on two at least",
+    source=f'{_GUIDE}, "Deep health checks": GPU and Trainium instances, no custom taints; of Slurm: '
+    "InstanceConnectivity needs two nodes",
 )
 ACCOUNTING = define_rule(
     "GPU-HYP-019",
@@ -111,6 +112,12 @@ TRAINING_PLAN_USER = define_rule(
     "GPU-HYP-025",
     "nodes from a training plan of SageMaker are an instance group of HyperPod",
     source=f"{_API}: CreateTrainingPlan, TargetResources (SageMakerResourceName)",
+)
+CONTINUOUS = define_rule(
+    "GPU-HYP-026",
+    "Spot Instances of HyperPod and keys of its volumes need continuous provisioning",
+    source=f'{_GUIDE}, "Spot instances in Amazon SageMaker HyperPod" and "Customer managed AWS KMS key encryption for '
+    'SageMaker HyperPod", read 2026-11',
 )
 
 _KUBERNETES = ((1, 30), (1, 35))
@@ -549,15 +556,25 @@ def check_hyperpod_network(*, group_count: int, subnet_count: int) -> Iterator[F
 
 @check
 def check_deep_checks(
-    instance_type: InstanceType, checks: Sequence[str], *, taints: Sequence[str]
+    instance_type: InstanceType, checks: Sequence[str], *, taints: Sequence[str], node_count: int | None = None
 ) -> Iterator[Finding]:
-    """Find deep health checks that cannot run.
+    """Find deep health checks that cannot run; for one node alone a warning, since not every edition states it.
 
     Args:
         instance_type: Type of the nodes.
         checks: The checks.
         taints: Keys of custom taints of the nodes.
+        node_count: Nodes of the group, None if unknown.
     """
+    if "InstanceConnectivity" in checks and node_count == 1:
+        yield DEEP_CHECKS.finding(
+            cause="the check tests the network between nodes, and the group has one",
+            got="InstanceConnectivity with 1 node",
+            allowed="InstanceStress, or two nodes at least",
+            fix="leave InstanceConnectivity out",
+            path="deep_health_checks",
+            severity=Severity.WARNING,
+        )
     if checks and instance_type.accelerator is None:
         yield DEEP_CHECKS.finding(
             cause="the checks load accelerators, and this type has none",
@@ -587,11 +604,31 @@ def check_accounting(*, is_eks: bool, is_continuous: bool) -> Iterator[Finding]:
     if is_eks or not is_continuous:
         yield ACCOUNTING.finding(
             cause="only a Slurm cluster with continuous provisioning has an accounting database of its own",
-            got="Amazon EKS" if is_eks else "continuous_provisioning=False",
-            allowed="Slurm with continuous_provisioning=True",
-            fix="leave accounting_database out" if is_eks else "set continuous_provisioning=True",
+            got="Amazon EKS" if is_eks else "no continuous provisioning",
+            allowed="Slurm with continuous provisioning",
+            fix="leave accounting_database out" if is_eks else "leave continuous_provisioning out",
             path="accounting_database",
         )
+
+
+@check
+def check_continuous(*, is_spot: bool, has_key: bool, is_continuous: bool) -> Iterator[Finding]:
+    """Find what needs continuous provisioning in a cluster without it.
+
+    Args:
+        is_spot: Whether the nodes are Spot Instances.
+        has_key: Whether a key of their second volume is given.
+        is_continuous: Whether nodes are provisioned continuously.
+    """
+    for given, what, path in ((is_spot, "Spot Instances", "capacity"), (has_key, "a key of a volume", "volume_key")):
+        if given and not is_continuous:
+            yield CONTINUOUS.finding(
+                cause="SageMaker has this only where it provisions nodes continuously",
+                got=f"{what} without continuous provisioning",
+                allowed="continuous provisioning",
+                fix="leave continuous_provisioning out",
+                path=path,
+            )
 
 
 @check

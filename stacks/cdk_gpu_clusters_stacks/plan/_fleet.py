@@ -12,7 +12,6 @@ from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, placement_group_of, training_plan_of, utc_text
-from cdk_gpu_clusters_stacks.spec.data import serves_efa
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByOs, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
@@ -107,7 +106,7 @@ def _mounts(view: PlannedFleet, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
     found = []
     for point, name in view.spec.mounts.items():
         store = cluster.data[name]
-        over_efa = bool(serves_efa(store)) and view.plan.efa
+        over_efa = view.mounts_over_efa(store)
         rate = node_reading_rate(view.plan.instance_type, over_efa=over_efa, node_count=view.spec.maximum_nodes)
         found.append(MountPlan(mount_point=point, store=name, over_efa=over_efa, efa_interfaces=rate.efa_interfaces))
     return tuple(found)

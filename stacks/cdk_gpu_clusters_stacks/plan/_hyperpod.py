@@ -19,13 +19,12 @@ def plan_hyperpod(spec: ClusterSpec) -> HyperPodPlan | None:
     if not profile.joins_hyperpod:
         return None
     on_slurm, database = profile.is_hyperpod_slurm, hyperpod.accounting_database
-    continuous = hyperpod.continuous_provisioning
     controller, login = hyperpod.controller, hyperpod.login
     return HyperPodPlan(
         stack_name=hyperpod_stack(spec.name),
         runs=profile.agent.removeprefix("hyperpod-"),
         node_recovery=hyperpod.node_recovery,
-        continuous_provisioning=not on_slurm or database is not None if continuous is None else continuous,
+        continuous_provisioning=hyperpod.continuous_provisioning,
         controller=_group(controller.instance_type, 1) if on_slurm else None,
         login=_group(login.instance_type, login.nodes, login.mounts) if on_slurm and login.nodes else None,
         accounting=database.endpoint if database else "on the controller" if on_slurm else None,

@@ -452,12 +452,8 @@ def _of_instance_group(side: FleetSide) -> Values:
 def _of_hyperpod(cluster: ClusterSpec) -> Values:
     """What the section of HyperPod comes to: some of it is for Slurm alone."""
     spec, on_slurm = cluster.hyperpod, ORCHESTRATORS[cluster.orchestrator].is_hyperpod_slurm
-    continuous = spec.continuous_provisioning
     network = cluster.network
     return {
-        "hyperpod.continuous_provisioning": not on_slurm or spec.accounting_database is not None
-        if continuous is None
-        else continuous,
         "hyperpod.controller": on_slurm and spec.controller,
         "hyperpod.login": on_slurm and spec.login.nodes > 0 and spec.login,
         "hyperpod.accounting_database": on_slurm and spec.accounting_database,

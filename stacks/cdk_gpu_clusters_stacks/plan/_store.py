@@ -139,7 +139,7 @@ def _reader(view: PlannedFleet, point: str, store: StoreSpec) -> ReaderPlan:
     if homes_service(store) is not None:
         return _home_reader(view, point, home_storage(store))
     nodes, devices = view.spec.maximum_nodes, device_count(view.plan.instance_type)
-    over_efa = bool(serves_efa(store)) and view.plan.efa
+    over_efa = view.mounts_over_efa(store)
     sizing = store.lustre.sizing if isinstance(store, LustreSpec) else None
     rate = node_reading_rate(
         view.plan.instance_type,

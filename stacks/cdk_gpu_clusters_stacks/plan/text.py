@@ -827,7 +827,7 @@ def hyperpod_rows(cluster: HyperPodPlan) -> Iterator[tuple[str, list[str]]]:
     """The rows of the cluster: name and lines."""
     runs = {"slurm": "Slurm, whose slurm.conf SageMaker writes", "eks": "Amazon EKS"}[cluster.runs]
     recovery = "SageMaker reboots and replaces failed nodes" if cluster.node_recovery else "failed nodes stay"
-    ways = "nodes are added one by one" if cluster.continuous_provisioning else "a group is made with all its nodes"
+    ways = "nodes are added one by one" if cluster.continuous_provisioning else "SageMaker decides how nodes are added"
     yield "runs on", [f"{runs}; {recovery}; {ways}"]
     if cluster.controller is not None:
         yield "controller", list(_hyperpod_group(cluster.controller))

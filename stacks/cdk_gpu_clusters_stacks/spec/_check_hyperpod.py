@@ -153,11 +153,7 @@ def _check_slurm(spec: HyperPodSpec, parts: SpecParts) -> Iterator[Fault]:
     database = spec.accounting_database
     if database is None:
         return
-    continuous = spec.continuous_provisioning is not False
-    about = [
-        replace(one, got="continuous_provisioning: false", allowed="true", fix="remove continuous_provisioning")
-        for one in check_accounting(is_eks=False, is_continuous=continuous)
-    ]
+    about = check_accounting(is_eks=False, is_continuous=spec.continuous_provisioning)
     yield from faults_at((*_KEY, "continuous_provisioning"), _plain(about))
     if parts.region is not None:
         yield from check_arn((*_KEY, "accounting_database", "secret_arn"), database.secret_arn, parts.region, "secret")

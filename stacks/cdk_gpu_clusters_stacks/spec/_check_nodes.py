@@ -78,7 +78,6 @@ from .data import (
     LustreSpec,
     existing_homes,
     homes_service,
-    serves_efa,
 )
 from .fleet import FleetSpec, ImageByOs, read_script
 from .inference import InferenceFleetSpec
@@ -391,7 +390,7 @@ def _check_client(view: PlannedFleet, store: Any) -> list[Finding]:
         # A name and an id cannot be compared: which is which differs between accounts.
         zones=[one for one in view.zones if zone is not None and is_zone_id(one) == is_zone_id(zone)],
         file_system_zone=zone,
-        efa=bool(serves_efa(store)) and view.plan.efa,
+        efa=view.mounts_over_efa(store),
     )
     fix = "let this fleet mount a store without efa, or choose another type"
     return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]

@@ -86,10 +86,10 @@ class HyperPodSpec(SpecModel):
     node_recovery: Annotated[bool, updates(Resource.HYPERPOD_CLUSTER)] = Field(
         default=True, description="Whether SageMaker reboots and replaces failed nodes."
     )
-    continuous_provisioning: Annotated[bool | None, updates(Resource.HYPERPOD_CLUSTER)] = Field(
-        default=None,
+    continuous_provisioning: Annotated[bool, updates(Resource.HYPERPOD_CLUSTER)] = Field(
+        default=True,
         description="Whether a group takes work before all its nodes are there, and SageMaker goes on to add them. "
-        "Default: true on Amazon EKS, and on Slurm with `accounting_database`.",
+        "Spot Instances need it. False leaves it to SageMaker.",
     )
     controller: Annotated[ControllerSpec, updates(Resource.HYPERPOD_CLUSTER)] = Field(
         default=ControllerSpec(), description="The controller, with `orchestrator: hyperpod-slurm`."

@@ -72,7 +72,7 @@ from .batch import BatchJobSpec
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms, training_plan_of
 from .data import StoreSpec, homes_export, homes_service, named_checkpoints, serves_efa
 from .fleet import FleetSpec, ImageByOs
-from .hyperpod import InstanceGroupSpec
+from .hyperpod import HyperPodSpec, InstanceGroupSpec
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .network import ExistingNetwork
@@ -128,6 +128,13 @@ class PlannedFleet(FleetPart):
     def has_fabric(self) -> bool:
         """Whether a fabric of the file is its group; HyperPod and ParallelCluster have one group for all nodes."""
         return self.plan.efa and not self.profile.joins_hyperpod and not self.profile.joins_parallelcluster
+
+    def mounts_over_efa(self, store: StoreSpec | None) -> bool:
+        """Whether the data of a store take EFA on its nodes.
+
+        HyperPod mounts by itself, and its API has no word of EFA (botocore, sagemaker: ClusterFsxLustreConfig).
+        """
+        return bool(serves_efa(store)) and self.plan.efa and not self.profile.joins_hyperpod
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -272,6 +279,7 @@ class PlannedFleet(FleetPart):
                 volume_gib=options.volume_gib,
                 labels=self.group_labels,
                 group_count=1 if self.profile.is_hyperpod_slurm else 2,  # with that of the cluster of Amazon EKS
+                is_continuous=(self.parts.hyperpod or HyperPodSpec()).continuous_provisioning,
             ),
         )
 

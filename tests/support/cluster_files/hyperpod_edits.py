@@ -104,7 +104,7 @@ EDITS_OF_HYPERPOD = {
     "HyperPod: a fleet less": (HYPERPOD, "    spares: { instance_type: g6.12xlarge, nodes: 2 }\n", ""),
     "HyperPod: failed nodes stay": _hyperpod("node_recovery: false"),
     "HyperPod: a larger controller": _hyperpod("controller: { instance_type: m7i.24xlarge }"),
-    "HyperPod: continuous provisioning": _hyperpod("continuous_provisioning: true"),
+    "HyperPod: continuous provisioning": _hyperpod("continuous_provisioning: false"),
     "HyperPod: tiered checkpoints": _hyperpod("tiered_checkpoint_percent: 20"),
     "HyperPod: a database": _hyperpod(
         "accounting_database: { endpoint: db.example.com, secret_arn: "

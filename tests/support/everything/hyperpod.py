@@ -7,6 +7,7 @@ from typing import Any
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 
 from cdk_gpu_clusters import (
@@ -28,6 +29,8 @@ from cdk_gpu_clusters import (
 from stack_fixtures import Site
 
 PLAN = TrainingPlan.from_arn("arn:aws:sagemaker:us-east-1:123456789012:training-plan/research")
+
+VOLUME_KEY = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 
 
 def define_hyperpod(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:
@@ -80,6 +83,7 @@ def hyperpod_on_slurm(site: Site) -> HyperPodCluster:
         deep_health_checks=[DeepHealthCheck.INSTANCE_STRESS, DeepHealthCheck.INSTANCE_CONNECTIVITY],
         mounts={"/fsx": store, "/home": homes},
         volume_gib=500,
+        volume_key=kms.Key.from_key_arn(site.stack, "VolumeKey", VOLUME_KEY),
         security_groups=[mine],
         setup_script="#!/bin/sh\necho hello\n",
         environment={"NCCL_DEBUG": "INFO"},

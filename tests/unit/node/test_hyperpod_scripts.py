@@ -60,7 +60,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Programs of a node that record their calls; `tar` unpacks nothing."""
     folder = tmp_path / "tools"
     folder.mkdir()
-    for name in ("systemctl", "systemd-sysusers", "tar", "timeout"):
+    for name in ("sleep", "sync", "systemctl", "systemd-sysusers", "tar", "timeout"):
         (folder / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{tmp_path}/calls\n')
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -81,6 +81,7 @@ def test_the_script_unpacks_starts_and_checks(tmp_path: Path, tools: Path) -> No
     assert calls[:3] == ["tar -xf software.tar -C /", "systemd-sysusers gpu-job.conf", "own"]
     assert calls[-1] == "systemctl start gpu-node-boot"
     assert any("gpu-node-watch" in one for one in calls)
+    assert "sleep 60" not in calls
     assert not any("gpu-node-drain" in one for one in calls), "HyperPod notices the end of a node by itself"
 
 
@@ -93,6 +94,8 @@ def test_the_script_fails_with_its_part(tmp_path: Path, tools: Path, broken: str
     if broken == "checks":
         (tools / "systemctl").write_text('#!/bin/sh\ntest "$*" != "start gpu-node-boot"\n')
     assert run(tmp_path, files) == 1
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[-2:] == ["sync", "sleep 60"], "the agent has to send the reason first"
 
 
 def test_the_same_settings_are_the_same_bytes_and_others_are_others() -> None:

@@ -33,6 +33,7 @@ from cdk_gpu_clusters.rules.hyperpod import (
     MountKind,
     QuotaResource,
     check_accounting,
+    check_continuous,
     check_deep_checks,
     check_eks_of_hyperpod,
     check_governance,
@@ -241,10 +242,26 @@ def test_deep_checks_recovery_and_accounting() -> None:
         ("GPU-HYP-018", "deep_health_checks"),
         ("GPU-HYP-018", "taints"),
     ]
+    pair = ["InstanceStress", "InstanceConnectivity"]
+    assert not check_deep_checks(instance_type("p5.48xlarge"), pair, taints=(), node_count=2)
+    [alone] = check_deep_checks(instance_type("p5.48xlarge"), pair, taints=(), node_count=1)
+    assert (alone.path, alone.severity) == ("deep_health_checks", Severity.WARNING)
     assert not check_node_recovery(is_automatic=True)
     assert [one.severity for one in check_node_recovery(is_automatic=False)] == [Severity.WARNING]
     assert not check_accounting(is_eks=False, is_continuous=True)
     assert places(check_accounting(is_eks=True, is_continuous=True)) == [("GPU-HYP-019", "accounting_database")]
+    [all_at_once] = check_accounting(is_eks=False, is_continuous=False)
+    assert all_at_once.fix == "leave continuous_provisioning out"
+
+
+def test_what_needs_continuous_provisioning() -> None:
+    """Amazon SageMaker AI developer guide, pages of Spot Instances and of customer managed keys."""
+    assert not check_continuous(is_spot=True, has_key=True, is_continuous=True)
+    assert not check_continuous(is_spot=False, has_key=False, is_continuous=False)
+    assert places(check_continuous(is_spot=True, has_key=True, is_continuous=False)) == [
+        ("GPU-HYP-026", "capacity"),
+        ("GPU-HYP-026", "volume_key"),
+    ]
 
 
 def test_quotas() -> None:

@@ -10,6 +10,7 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
@@ -27,7 +28,7 @@ from cdk_gpu_clusters.orchestration.hyperpod.instance_group import (
     HyperPodInstanceGroupProps,
     SlurmNodeType,
 )
-from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole, allow_folders, allow_nodes
+from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole, allow_folders, allow_key, allow_nodes
 from cdk_gpu_clusters.rules.hyperpod import (
     check_accounting,
     check_eks_of_hyperpod,
@@ -102,6 +103,7 @@ class HyperPodCluster(IHyperPodCluster):
         security_groups: Groups of every node.
         role: Execution role of groups that name none.
         controller: Group of the Slurm controller; None on Amazon EKS.
+        is_continuous: Whether nodes are provisioned continuously.
         unique_name: How the names of its folders and log groups begin, known at synthesis.
         cfn_cluster: The CloudFormation resource, as an escape hatch.
     """
@@ -118,7 +120,7 @@ class HyperPodCluster(IHyperPodCluster):
         cluster_name: str | None = None,
         security_groups: Sequence[ec2.ISecurityGroup] = (),
         node_recovery: bool = True,
-        continuous_provisioning: bool | None = None,
+        continuous_provisioning: bool = True,
         controller_instance_type: str = CONTROLLER_INSTANCE_TYPE,
         accounting_database: AccountingDatabase | None = None,
         tiered_checkpoint_percent: int | None = None,
@@ -139,7 +141,7 @@ class HyperPodCluster(IHyperPodCluster):
                 A change replaces the cluster.
             node_recovery: Whether SageMaker reboots and replaces failed nodes.
             continuous_provisioning: Whether a group takes work before all its nodes are there, and SageMaker goes on to
-                add them. True on Amazon EKS, and on Slurm with an accounting database, if left out.
+                add them. Spot Instances and keys of volumes need it. False leaves it to SageMaker.
             controller_instance_type: Slurm: type of the controller.
             accounting_database: Slurm: database for accounting; one on the controller, which ends with it, if left out.
             tiered_checkpoint_percent: Share of each node's memory for SageMaker's tiered checkpoints, 0 to 100; none if
@@ -159,8 +161,7 @@ class HyperPodCluster(IHyperPodCluster):
         self.subnets: Sequence[ec2.ISubnet] = selected.subnets
         self.eks_cluster_arn: str | None = None if eks_cluster is None else eks_cluster.cluster_arn
         name = cluster_name or cdk.Names.unique_resource_name(self, max_length=63, separator="-")
-        continuous = self._is_eks or accounting_database is not None
-        continuous = continuous if continuous_provisioning is None else continuous_provisioning
+        self.is_continuous: bool = continuous_provisioning
         of_eks = [] if eks_cluster is None else [eks_cluster.cluster_security_group]
         known = resolved_or_none(name)
         report(
@@ -175,7 +176,11 @@ class HyperPodCluster(IHyperPodCluster):
                 )
             )
             + check_node_recovery(is_automatic=node_recovery, path="node_recovery")
-            + ([] if accounting_database is None else check_accounting(is_eks=self._is_eks, is_continuous=continuous)),
+            + (
+                []
+                if accounting_database is None
+                else check_accounting(is_eks=self._is_eks, is_continuous=continuous_provisioning)
+            ),
         )
         own = EfaSecurityGroup(self, "SecurityGroup", vpc=network, description="HyperPod nodes")
         self.security_groups: Sequence[ec2.ISecurityGroup] = [own, *of_eks, *security_groups]
@@ -188,7 +193,7 @@ class HyperPodCluster(IHyperPodCluster):
             cluster_name=name,
             orchestrator=self._orchestrator(accounting_database),
             node_recovery="Automatic" if node_recovery else "None",
-            node_provisioning_mode="Continuous" if continuous else None,
+            node_provisioning_mode="Continuous" if continuous_provisioning else None,
             tiered_storage_config=None
             if tiered_checkpoint_percent is None
             else {"mode": "Enable", "instanceMemoryAllocationPercentage": tiered_checkpoint_percent},
@@ -211,6 +216,7 @@ class HyperPodCluster(IHyperPodCluster):
         if accounting_database is not None:
             accounting_database.secret.grant_read(policy)
         self._reads_folders: bool = False
+        self._keys: list[kms.IKey] = []
         if eks_cluster is not None and eks_cluster.node_prerequisites:
             self.cfn_cluster.node.add_dependency(*eks_cluster.node_prerequisites)
         self._arn = self.cfn_cluster.attr_cluster_arn
@@ -314,6 +320,17 @@ class HyperPodCluster(IHyperPodCluster):
         if not self._reads_folders:
             self._reads_folders = True
             self.cfn_cluster.node.add_dependency(allow_folders(self, self.role, folder))
+
+    def share_key(self, key: kms.IKey) -> None:
+        """Let SageMaker encrypt volumes of nodes that have the role of the cluster with a key, once for each key.
+
+        Args:
+            key: Key of a group.
+        """
+        if key not in self._keys:
+            self._keys.append(key)
+            policy = allow_key(self, self.role, key, construct_id=f"VolumeKey{len(self._keys)}")
+            self.cfn_cluster.node.add_dependency(policy)
 
     def _orchestrator(self, database: AccountingDatabase | None) -> dict[str, Any]:
         if self.eks_cluster_arn is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
@@ -43,7 +43,7 @@ from cdk_gpu_clusters.fleet.profile import HYPERPOD_EKS, HYPERPOD_SLURM
 from cdk_gpu_clusters.node.hyperpod_scripts import SETUP_FILE, check_static, hyperpod_folder
 from cdk_gpu_clusters.node.settings import NodeWatch, check_settings
 from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder, log_group_prefix
-from cdk_gpu_clusters.orchestration.hyperpod.role import allow_folders, allow_nodes
+from cdk_gpu_clusters.orchestration.hyperpod.role import allow_folders, allow_key, allow_nodes
 from cdk_gpu_clusters.rules.hyperpod import (
     NEAREST,
     GroupOptions,
@@ -117,7 +117,7 @@ class HyperPodInstanceGroupProps(TypedDict, total=False):
         mounts: File systems by mount point, which HyperPod mounts: a `LustreStore`, or a `HomeStore` of FSx for
             OpenZFS.
         volume_gib: Size of a second volume at `/opt/sagemaker`, 1 to 16,384; none if left out.
-        volume_key: Key of that volume; a key of AWS if left out.
+        volume_key: Key of that volume, which stays; a key of AWS if left out. Its policy leaves permissions to IAM.
         mig: How each GPU is split, on Amazon EKS: one of the configurations of HyperPod's chart, by label.
         node_type: Slurm: task of the nodes; compute if left out.
         partition: Slurm: partition of the nodes; HyperPod's own partition alone if left out.
@@ -175,6 +175,8 @@ class GroupOwner(Protocol):
     @property
     def eks_cluster_arn(self) -> str | None: ...
     @property
+    def is_continuous(self) -> bool: ...
+    @property
     def vpc(self) -> ec2.IVpc: ...
     @property
     def subnets(self) -> Sequence[ec2.ISubnet]: ...
@@ -186,6 +188,7 @@ class GroupOwner(Protocol):
     def unique_name(self) -> str: ...
     def exchange_efa(self, security_group: ec2.ISecurityGroup) -> None: ...
     def share_folders(self, folder: LifecycleFolder) -> None: ...
+    def share_key(self, key: kms.IKey) -> None: ...
 
 
 class HyperPodInstanceGroup(ClusterConstruct):
@@ -234,7 +237,8 @@ class HyperPodInstanceGroup(ClusterConstruct):
             options: Those of `HyperPodInstanceGroupProps`.
 
         Raises:
-            ConfigError: GPU-HYP-001 and -010 to -018, all of them at once; faults of type, interfaces, network and MIG.
+            ConfigError: GPU-HYP-001, -010 to -018 and -026, all of them at once; faults of type, interfaces, network
+                and MIG.
         """
         super().__init__(scope, construct_id)
         report(self, check_not_of_user([name for name in options if name in NEAREST]))
@@ -249,7 +253,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             *cluster.security_groups,
             *options.get("security_groups", ()),
         ]
-        self.group: InstanceGroupPlan = plan_instance_group(plan, self._request(options))
+        self.group: InstanceGroupPlan = plan_instance_group(plan, self._request(options, cluster))
         script = options.get("setup_script", "")
         report(
             self,
@@ -271,10 +275,10 @@ class HyperPodInstanceGroup(ClusterConstruct):
                 name=cluster.unique_name,
             )
             self._needs.append(policy)
-        if folder is not None and own_role is None:
-            cluster.share_folders(folder)
-        elif folder is not None:
-            self._needs.append(allow_folders(self, self.role, folder))
+        if own_role is None:
+            _share(cluster, folder, options.get("volume_key"))
+        else:
+            self._needs += self._allow(folder, options.get("volume_key"))
         if plan.efa:
             for group in options.get("security_groups", ()):
                 cluster.exchange_efa(group)
@@ -306,7 +310,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             options=requested,
         )
 
-    def _request(self, options: HyperPodInstanceGroupProps) -> InstanceGroupRequest:
+    def _request(self, options: HyperPodInstanceGroupProps, cluster: GroupOwner) -> InstanceGroupRequest:
         capacity, node_type = options.get("capacity"), options.get("node_type")
         plan_arn = capacity.arn if isinstance(capacity, TrainingPlan) else None
         labels = options.get("labels") or {}
@@ -328,6 +332,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             has_volume_key=options.get("volume_key") is not None,
             labels=labels,
             group_count=len(self.security_groups),
+            is_continuous=cluster.is_continuous,
         )
 
     def _folder(self, cluster_name: str, options: HyperPodInstanceGroupProps, script: str) -> LifecycleFolder | None:
@@ -355,6 +360,13 @@ class HyperPodInstanceGroup(ClusterConstruct):
         )
         files = hyperpod_folder(settings, setup_script=script)
         return LifecycleFolder(self, "Scripts", cluster_name=cluster_name, files=files)
+
+    def _allow(self, folder: LifecycleFolder | None, key: kms.IKey | None) -> Iterator[IDependable]:
+        """What a role of its own gets for scripts and volumes."""
+        if folder is not None:
+            yield allow_folders(self, self.role, folder)
+        if key is not None:
+            yield allow_key(self, self.role, key)
 
     def _properties(
         self,
@@ -415,6 +427,13 @@ class HyperPodInstanceGroup(ClusterConstruct):
     def needs(self) -> Sequence[IDependable]:
         """What must exist before the first node of the group."""
         return self._needs
+
+
+def _share(cluster: GroupOwner, folder: LifecycleFolder | None, key: kms.IKey | None) -> None:
+    if folder is not None:
+        cluster.share_folders(folder)
+    if key is not None:
+        cluster.share_key(key)
 
 
 def _mount(point: str, store: MountableFileSystem) -> dict[str, Any]:

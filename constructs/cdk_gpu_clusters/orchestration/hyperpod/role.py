@@ -7,6 +7,7 @@ from typing import Any
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
@@ -33,6 +34,8 @@ _READ_NETWORK = (
     "ec2:DescribeSubnets",
     "ec2:DescribeVpcs",
 )
+# Without it, scripts of AWS leave Lustre over EFA out: awslabs/awsome-distributed-ai pull request 1202.
+_READ_FILE_SYSTEMS = "fsx:DescribeFileSystems"
 _POD_INTERFACES = (
     "ec2:AssignPrivateIpAddresses",
     "ec2:AttachNetworkInterface",
@@ -125,7 +128,7 @@ def allow_nodes(
     log_groups = arn_of(scope, "logs", f"log-group:{log_group_prefix(name)}*")
     statements: list[dict[str, Any]] = [
         allow(network, *_MAKE_INTERFACES),
-        allow("*", *_READ_NETWORK),
+        allow("*", *_READ_NETWORK, _READ_FILE_SYSTEMS),
         allow(interfaces, "ec2:CreateTags"),
         # The instances are those of an account of SageMaker.
         allow([interfaces, instances], "ec2:DetachNetworkInterface"),
@@ -171,3 +174,28 @@ def allow_folders(scope: Construct, role: iam.IRole, folder: LifecycleFolder) ->
     policy = iam.ManagedPolicy(scope, "ReadScripts", roles=[role], document=document)
     _NETWORK.at(policy, named_resource(policy, objects))
     return policy
+
+
+def allow_key(
+    scope: Construct, role: iam.IRole, key: kms.IKey, *, construct_id: str = "VolumeKey"
+) -> iam.ManagedPolicy:
+    """Let SageMaker encrypt volumes of nodes with a key. The policy of the key must leave that to policies of IAM.
+
+    Sources: Amazon SageMaker AI developer guide, "Customer managed AWS KMS key encryption for SageMaker HyperPod"; the
+    condition is that of awslabs/awsome-distributed-ai @ 95b939c, hyperpod-eks-tf/modules/sagemaker_iam_role.
+
+    Args:
+        scope: The cluster, or an instance group with a role of its own.
+        role: Execution role.
+        key: The key.
+        construct_id: Id in the scope.
+
+    Returns:
+        What the first node needs.
+    """
+    statements = [
+        {**allow(key.key_arn, "kms:CreateGrant"), "Condition": {"Bool": {"kms:GrantIsForAWSResource": "true"}}},
+        allow(key.key_arn, "kms:DescribeKey"),
+    ]
+    document = iam.PolicyDocument.from_json({"Statement": statements})
+    return iam.ManagedPolicy(scope, construct_id, roles=[role], document=document)
