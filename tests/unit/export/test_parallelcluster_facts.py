@@ -6,11 +6,15 @@ import json
 import re
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.catalogue import parallelcluster as facts
+from cdk_gpu_clusters.fleet.plan import plan_fleet
+from cdk_gpu_clusters.fleet.request import FleetRequest
 from cdk_gpu_clusters.rules.parallelcluster import check_addresses, check_name, plan_node_interfaces
+from cdk_gpu_clusters_stacks.export.parallelcluster import HEAD_NODE_SECONDS
 from parallelcluster.installed import LAY_OUT, run_in_parallelcluster
 
 _ASK = """
@@ -27,6 +31,7 @@ print(json.dumps({
     "name": [validators.NAME_REGEX, validators.NAME_MAX_LENGTH],
     "cluster_name": [constants.PCLUSTER_NAME_MAX_LENGTH, constants.PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING],
     "storage_name": validators.SHARED_STORAGE_NAME_MAX_LENGTH,
+    "bootstrap_seconds": constants.NODE_BOOTSTRAP_TIMEOUT,
     "counts": [constants.MAX_NUMBER_OF_QUEUES, constants.MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER],
     "folders": re.findall('"(/[a-z0-9_/]+)"', inspect.getsource(validators.SharedStorageMountDirValidator._validate)),
 }))
@@ -62,6 +67,14 @@ def test_limits_are_those_of_the_package(package: dict[str, Any]) -> None:
     assert package["name"][1] == facts.LONGEST_NAME
     assert package["storage_name"] == facts.LONGEST_STORAGE_NAME
     assert package["cluster_name"] == [facts.LONGEST_CLUSTER_NAME, facts.LONGEST_RECORDED_NAME]
+
+
+def test_the_head_node_waits_for_its_own_set_up_and_for_nodes_that_are_replaced(package: dict[str, Any]) -> None:
+    # Its set-up of some minutes, the launch of all static nodes, and that of the ones that failed their checks.
+    deadline = plan_fleet(FleetRequest(name="train", instance_type="p5.48xlarge")).boot_deadline_seconds
+    assert deadline < package["bootstrap_seconds"] < HEAD_NODE_SECONDS
+    # CloudFormation's own limit of a custom resource (cdk.CustomResource, service_timeout).
+    assert HEAD_NODE_SECONDS <= cdk.Duration.hours(1).to_seconds()
 
 
 @pytest.mark.parametrize("name", ["train", "a", "a-1", "1a", "Train", "a_b", "x" * 25, "x" * 26, "default", "-a"])
