@@ -52,12 +52,12 @@ _EXPORTED = (
     "pcs-g6-dev",
     "pcs-p5-capacity-block",
     "pcs-spot-queue",
-    "trn1-training",
 )
 #: Examples that ParallelCluster refuses -> the rules.
 _REFUSED = {
     "pcs-p4d-mig": {"GPU-PCL-003"},
     "p6e-gb200-ultraserver": {"GPU-PCL-009"},
+    "trn1-training": {"GPU-PCL-018"},
     "two-fleets": {"GPU-PCL-011"},
     "train-and-serve": {"GPU-SPEC-046"},
     "eks-p5-capacity-block": {"GPU-SPEC-092"},
