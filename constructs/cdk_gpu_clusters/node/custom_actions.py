@@ -115,7 +115,8 @@ def head_node_script() -> str:
     """The custom action of the head node, `OnNodeConfigured`: prolog and epilog of the nodes that have the software.
 
     ParallelCluster sets `Prolog` and `Epilog` itself, to folders that all nodes share. Nodes without the
-    software pass.
+    software pass. The text must never change: ParallelCluster refuses every update with another action of the head node
+    (aws-parallelcluster 3.16.1, HeadNodeCustomActionsSchema).
 
     Example:
         >>> "/opt/slurm/etc/scripts/prolog.d/50-gpu-cluster" in head_node_script()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import Any
@@ -13,6 +14,7 @@ from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.catalogue import parallelcluster as facts
 from cdk_gpu_clusters.fleet.plan import plan_fleet
 from cdk_gpu_clusters.fleet.request import FleetRequest
+from cdk_gpu_clusters.node.custom_actions import head_node_script
 from cdk_gpu_clusters.rules.parallelcluster import (
     check_addresses,
     check_driver,
@@ -27,6 +29,7 @@ _ASK = """
 import inspect, json, re
 from importlib.metadata import version
 from pcluster import constants
+from pcluster.schemas.cluster_schema import HeadNodeCustomActionsSchema, TimeoutsSchema
 from pcluster.validators import cluster_validators as validators
 from pcluster.validators.networking_validators import QueueSubnetsValidator
 from pcluster.validators.slurm_settings_validator import SLURM_SETTINGS_DENY_LIST as denied
@@ -41,6 +44,12 @@ print(json.dumps({
     "without_driver": constants.NVIDIA_OPENRM_UNSUPPORTED_INSTANCE_TYPES,
     "two_subnets": [
         one.level.name for one in QueueSubnetsValidator().execute("train", ["a", "b"], {"us-east-1a": ["a", "b"]})
+    ],
+    "updates": [
+        schema().fields[name].metadata["update_policy"].name
+        for schema, name in (
+            (HeadNodeCustomActionsSchema, "on_node_configured"), (TimeoutsSchema, "head_node_bootstrap_timeout")
+        )
     ],
     "bootstrap_seconds": constants.NODE_BOOTSTRAP_TIMEOUT,
     "counts": [constants.MAX_NUMBER_OF_QUEUES, constants.MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER],
@@ -115,6 +124,15 @@ def test_the_head_node_waits_for_its_own_set_up_and_for_nodes_that_are_replaced(
     assert deadline < package["bootstrap_seconds"] < HEAD_NODE_SECONDS
     # CloudFormation's own limit of a custom resource (cdk.CustomResource, service_timeout).
     assert cdk.Duration.hours(1).to_seconds() >= HEAD_NODE_SECONDS
+
+
+def test_what_no_update_may_change_is_the_same_in_all_releases(package: dict[str, Any]) -> None:
+    assert package["updates"] == ["UNSUPPORTED", "UNSUPPORTED"]
+    # Another text of an asset is another URL, and `pcluster update-cluster` would refuse every cluster that is there.
+    # What the hooks of this script do belongs to the nodes, whose scripts may change.
+    digest = "25308f98d4e1322cd7db04c58b0d557696c338f0a152aa26fd8da9117f50e9f2"
+    assert hashlib.sha256(head_node_script().encode()).hexdigest() == digest
+    assert HEAD_NODE_SECONDS == 3600
 
 
 @pytest.mark.parametrize("name", ["train", "a", "a-1", "1a", "Train", "a_b", "x" * 25, "x" * 26, "default", "-a"])
