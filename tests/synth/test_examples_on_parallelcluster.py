@@ -31,6 +31,7 @@ REFUSED: dict[str, list[str]] = {
     "p5en-express-preprocessing": ["training.fleets GPU-PCL-011"],
     "p6e-gb200-ultraserver": ["training.fleets.rack.capacity GPU-PCL-009"],  # the block without its id
     "pcs-p4d-mig": ["training.fleets.slices.mig GPU-PCL-003"],
+    "trn1-training": ["training.fleets.trainers.instance_type GPU-PCL-018"],  # no Neuron driver in its images
     "two-fleets": ["training.fleets GPU-PCL-011"],
 }
 #: Types that are nodes, or launch them.

@@ -70,3 +70,25 @@ def reserved_folders() -> frozenset[str]:
         (True, False)
     """
     return frozenset(read_json(_FILE)["reserved_folders"]["paths"])
+
+
+@cache
+def accelerators_with_driver() -> frozenset[str]:
+    """Kinds of accelerators whose driver is in ParallelCluster's images.
+
+    Example:
+        >>> sorted(accelerators_with_driver())
+        ['gpu']
+    """
+    return frozenset(read_json(_FILE)["drivers"]["accelerators"])
+
+
+@cache
+def families_without_driver() -> frozenset[str]:
+    """Families of types whose GPUs are too old for the driver in ParallelCluster's images.
+
+    Example:
+        >>> "p3dn" in families_without_driver()
+        True
+    """
+    return frozenset(read_json(_FILE)["drivers"]["families_without"])

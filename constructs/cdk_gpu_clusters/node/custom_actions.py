@@ -10,18 +10,19 @@ What only a deployment knows is an argument of the second, so that the text of a
 Sources: aws-parallelcluster 3.16.1, resources/compute_node/user_data.sh (`fetch_and_run -postinstall`, then
 `aws-parallelcluster-entrypoints::finalize`; a failure of either shuts the instance down);
 aws/aws-parallelcluster-cookbook @ f75d84c, recipes/finalize/finalize_compute.rb (starts slurmd) and
-recipes/config/config_health_check.rb (folders of prologs and epilogs), and
-libraries/helpers.rb (file with the name of a node).
+recipes/config/config_health_check.rb (folders of prologs and epilogs),
+libraries/helpers.rb (file with the name of a node), and resources/nvidia_dcgm (the package alone).
 """
 
 from __future__ import annotations
 
 from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.slurm_settings import EPILOG_FOLDER, PROLOG_FOLDER
-from cdk_gpu_clusters.node.software import inline_archive, late_files
+from cdk_gpu_clusters.node.software import inline_archive, late_files, read_file
 from cdk_gpu_clusters.node.user_data import setting_files, unit_lines, user_data_files
 
 _END = "gpu-cluster-end"
+_UNITS, _LUSTRE = "/etc/systemd/system", "gpu-lustre-efa"
 _SETTINGS = "/etc/gpu-cluster/node.env"
 _SESSIONS = "/etc/profile.d/gpu-cluster.sh"
 # ParallelCluster writes it before the custom action: <queue>-st-<compute resource>-<number>, or -dy-.
@@ -77,7 +78,12 @@ def _start(settings: NodeSettings) -> list[str]:
     lines += ["systemd-sysusers gpu-job.conf || true", "systemctl daemon-reload"]
     if settings.lustre_efa is not None:
         # Before ParallelCluster mounts: later it would find a network that is in use. Without EFA, Lustre uses TCP.
-        lines.append("/usr/local/bin/gpunode lustre-efa set-up || echo 'Lustre uses TCP, not EFA' >&2")
+        lines += [
+            f"cat >{_UNITS}/{_LUSTRE}.service <<'{_END}'",
+            *read_file(f"files/{_LUSTRE}.service").splitlines(),
+            _END,
+        ]
+        lines += [f"systemctl enable {_LUSTRE}", f"systemctl start {_LUSTRE} || echo 'Lustre uses TCP, not EFA' >&2"]
     return lines
 
 
@@ -86,9 +92,12 @@ def _configured(settings: NodeSettings) -> list[str]:
         # What the watchdog and the drain call the node.
         f"NAME=$(cat {_NODE_NAME}) || exit 1",
         f'echo "GPU_NODE_NAME=$NAME" >>{_SETTINGS}',
+        f"echo GPU_REPLACES_DRAINED=1 >>{_SETTINGS}",
         # A dynamic node of a queue that has static ones, too: its drain would stay with its name, and the next instance
         # would end at once. Slurm powers it down in its place, as nodes that only come and go.
         f"case $NAME in {settings.fleet_name}-dy-*) echo GPU_SCALES=1 >>{_SETTINGS} ;; esac",
+        # Its images have DCGM, and nothing starts its engine before the first check of theirs (gpu_health_check.sh).
+        *(["systemctl enable --now nvidia-dcgm || true"] if settings.accelerator_kind == "gpu" else []),
         'for given in "${@:2}"; do',
         # The environment of the cluster file wins.
         f'  grep -qs "^export ${{given%%=*}}=" {_SESSIONS} ||',
@@ -106,7 +115,8 @@ def head_node_script() -> str:
     """The custom action of the head node, `OnNodeConfigured`: prolog and epilog of the nodes that have the software.
 
     ParallelCluster sets `Prolog` and `Epilog` itself, to folders that all nodes share. Nodes without the
-    software pass.
+    software pass. The text must never change: ParallelCluster refuses every update with another action of the head node
+    (aws-parallelcluster 3.16.1, HeadNodeCustomActionsSchema).
 
     Example:
         >>> "/opt/slurm/etc/scripts/prolog.d/50-gpu-cluster" in head_node_script()

@@ -16,6 +16,8 @@ from cdk_gpu_clusters.catalogue.parallelcluster import (
     MOST_COMPUTE_RESOURCES,
     MOST_QUEUES,
     PARALLELCLUSTER_VERSION,
+    accelerators_with_driver,
+    families_without_driver,
     refused_settings,
     reserved_folders,
     system_names,
@@ -93,6 +95,18 @@ CLOSED_NETWORK = define_rule(
     "GPU-PCL-017",
     "nodes of ParallelCluster reach Amazon DynamoDB",
     source=f"{_PACKAGE}, templates/cluster_stack.py: a table of DynamoDB keeps the state of nodes",
+)
+
+DRIVER = define_rule(
+    "GPU-PCL-018",
+    "the image of nodes of ParallelCluster has the driver of their accelerators",
+    source="aws/aws-parallelcluster-cookbook @ f75d84c, nvidia_driver, and 02bde4c, which took Neuron's driver out; "
+    f"{_PACKAGE}, InstanceTypeBaseAMICompatibleValidator",
+)
+SUBNETS = define_rule(
+    "GPU-PCL-019",
+    "nodes of ParallelCluster have one subnet in a zone",
+    source=f"{_PACKAGE}, QueueSubnetsValidator",
 )
 
 _PROVIDER = "aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml"
@@ -376,6 +390,46 @@ def check_egress(*, is_closed: bool) -> Iterator[Finding]:
             got="egress: closed",
             allowed="egress: nat, or an existing network with endpoints of DynamoDB, CloudFormation and EC2",
             fix="write egress: nat, or name an existing network",
+        )
+
+
+@check
+def check_driver(kind: InstanceType, *, has_own_image: bool, has_script: bool) -> Iterator[Finding]:
+    """Find accelerators without a driver, whose nodes would fail their checks until ParallelCluster stops the queue.
+
+    Args:
+        kind: Type of the nodes.
+        has_own_image: Whether they have an image of yours.
+        has_script: Whether they run a script of yours before the checks, which can install a driver.
+    """
+    accelerator = kind.accelerator
+    if accelerator is None or has_own_image:
+        return
+    is_unknown = accelerator.kind.value not in accelerators_with_driver()
+    if (is_unknown and not has_script) or kind.family in families_without_driver():
+        yield DRIVER.finding(
+            cause=f"ParallelCluster's own images have no driver for {accelerator.name}",
+            got=kind.name,
+            allowed="an image with the driver",
+            fix="build one with pcluster build-image, and write image: { id: ami-..., os: ... }"
+            + ("; or install the driver by user_data" if is_unknown else ""),
+            path="instance_type",
+        )
+
+
+@check
+def check_subnets(count: int) -> Iterator[Finding]:
+    """Find several subnets, all of which are in the zone of the fleets.
+
+    Args:
+        count: How many there are.
+    """
+    if count > 1:
+        yield SUBNETS.finding(
+            cause="ParallelCluster refuses a queue with two subnets in one zone",
+            got=f"{count} subnet_ids",
+            allowed="one subnet",
+            fix="keep one subnet, large enough for every node",
         )
 
 

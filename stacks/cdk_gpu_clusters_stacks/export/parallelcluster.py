@@ -41,6 +41,11 @@ CONFIGURATION = "cluster-config.yaml"
 _ORCHESTRATOR = ("orchestrator",)
 #: An address that nobody connects from: sessions come through Systems Manager.
 _NOBODY = "127.0.0.1/32"
+#: How long the head node may take to be ready, with all static nodes, whose checks come first: this library's choice.
+#: By default it is what each node has for itself, 2,100 s, and one node that is replaced would undo the cluster. No
+#: longer than CloudFormation waits for a custom resource (its user guide, ServiceTimeout). ParallelCluster refuses
+#: every change of it (aws-parallelcluster 3.16.1, TimeoutsSchema), so that it is the same for all clusters.
+HEAD_NODE_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +210,7 @@ class _Writer:
                 "SlurmQueues": [self._queue(fleet) for fleet in self._fleets],
             },
             **({"SharedStorage": storage} if storage else {}),
+            "DevSettings": {"Timeouts": {"HeadNodeBootstrapTimeout": HEAD_NODE_SECONDS}},
             "Tags": [{"Key": key, "Value": value} for key, value in {"gpu-cluster": spec.name, **spec.tags}.items()],
         }
 

@@ -16,6 +16,7 @@ from cdk_gpu_clusters.rules.parallelcluster import (
     NAME,
     SYSTEM,
     check_counts,
+    check_driver,
     check_egress,
     check_mount_point,
     check_name,
@@ -23,6 +24,7 @@ from cdk_gpu_clusters.rules.parallelcluster import (
     check_one_system,
     check_settings,
     check_storage_name,
+    check_subnets,
 )
 
 from ._check_pcs import named_twice, no_fleet
@@ -37,9 +39,9 @@ from ._rules import (
     STORE,
 )
 from .data import ExistingOpenZfsSpec
-from .fleet import FleetSpec, ImageByParameter
+from .fleet import FleetSpec, ImageById, ImageByParameter
 from .model import ORCHESTRATORS, ClusterSpec
-from .network import NewNetwork
+from .network import ExistingNetwork, NewNetwork
 from .parallelcluster import HEAD_TYPES, LOGIN_TYPES, ParallelClusterSpec
 from .pcs import PcsSpec
 from .planned_fleet import PlannedFleet
@@ -110,6 +112,9 @@ def _check_cluster(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fau
     blocks = [len(fleet.plan.terms.blocks) or 1 for fleet in known]
     faults += faults_at(_FLEETS, check_counts(blocks))
     faults += faults_at(_FLEETS, check_one_architecture(_architectures(parts, known)))
+    # With EFA, several subnets are refused with every orchestrator.
+    if isinstance(parts.network, ExistingNetwork) and not any(fleet.plan.efa for fleet in known):
+        faults += faults_at(("network", "subnet_ids"), check_subnets(len(parts.network.subnet_ids)))
     section = parts.slurm_section
     return [*faults, *omissions_of_fleets(parts), *([] if section is None else _check_slurm(section, known))]
 
@@ -157,6 +162,10 @@ def _check_fleet(fleet: PlannedFleet) -> Iterator[Fault]:
             yield from faults_at(place, [replace(finding, path="")])
         else:
             yield from faults_at((*key, finding.path), [replace(finding, path="")])
+    own = isinstance(spec.image, ImageById)
+    has_script = isinstance(spec, FleetSpec) and spec.user_data is not None
+    for finding in check_driver(fleet.plan.instance_type, has_own_image=own, has_script=has_script):
+        yield from faults_at((*key, finding.path), [replace(finding, path="")])
     if isinstance(spec.image, ImageByParameter):
         yield from faults_at((*key, "image", "parameter"), [_image_by_id(spec.image.parameter)])
     if spec.root_volume.encryption_key_arn is not None:

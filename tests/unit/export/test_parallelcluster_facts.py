@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
-from cdk_gpu_clusters.catalogue import instance_types
+from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.catalogue import parallelcluster as facts
-from cdk_gpu_clusters.rules.parallelcluster import check_addresses, check_name, plan_node_interfaces
+from cdk_gpu_clusters.fleet.plan import plan_fleet
+from cdk_gpu_clusters.fleet.request import FleetRequest
+from cdk_gpu_clusters.node.custom_actions import head_node_script
+from cdk_gpu_clusters.rules.parallelcluster import (
+    check_addresses,
+    check_driver,
+    check_name,
+    check_subnets,
+    plan_node_interfaces,
+)
+from cdk_gpu_clusters_stacks.export.parallelcluster import HEAD_NODE_SECONDS
 from parallelcluster.installed import LAY_OUT, run_in_parallelcluster
 
 _ASK = """
 import inspect, json, re
 from importlib.metadata import version
 from pcluster import constants
+from pcluster.schemas.cluster_schema import HeadNodeCustomActionsSchema, TimeoutsSchema
 from pcluster.validators import cluster_validators as validators
+from pcluster.validators.networking_validators import QueueSubnetsValidator
 from pcluster.validators.slurm_settings_validator import SLURM_SETTINGS_DENY_LIST as denied
 print(json.dumps({
     "version": version("aws-parallelcluster"),
@@ -27,6 +41,17 @@ print(json.dumps({
     "name": [validators.NAME_REGEX, validators.NAME_MAX_LENGTH],
     "cluster_name": [constants.PCLUSTER_NAME_MAX_LENGTH, constants.PCLUSTER_NAME_MAX_LENGTH_SLURM_ACCOUNTING],
     "storage_name": validators.SHARED_STORAGE_NAME_MAX_LENGTH,
+    "without_driver": constants.NVIDIA_OPENRM_UNSUPPORTED_INSTANCE_TYPES,
+    "two_subnets": [
+        one.level.name for one in QueueSubnetsValidator().execute("train", ["a", "b"], {"us-east-1a": ["a", "b"]})
+    ],
+    "updates": [
+        schema().fields[name].metadata["update_policy"].name
+        for schema, name in (
+            (HeadNodeCustomActionsSchema, "on_node_configured"), (TimeoutsSchema, "head_node_bootstrap_timeout")
+        )
+    ],
+    "bootstrap_seconds": constants.NODE_BOOTSTRAP_TIMEOUT,
     "counts": [constants.MAX_NUMBER_OF_QUEUES, constants.MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER],
     "folders": re.findall('"(/[a-z0-9_/]+)"', inspect.getsource(validators.SharedStorageMountDirValidator._validate)),
 }))
@@ -62,6 +87,52 @@ def test_limits_are_those_of_the_package(package: dict[str, Any]) -> None:
     assert package["name"][1] == facts.LONGEST_NAME
     assert package["storage_name"] == facts.LONGEST_STORAGE_NAME
     assert package["cluster_name"] == [facts.LONGEST_CLUSTER_NAME, facts.LONGEST_RECORDED_NAME]
+
+
+def test_types_that_are_too_old_for_its_driver_are_those_of_the_package(package: dict[str, Any]) -> None:
+    assert facts.families_without_driver() == frozenset(package["without_driver"])
+
+
+def test_two_subnets_in_one_zone_are_refused_as_the_package_refuses_them(package: dict[str, Any]) -> None:
+    assert package["two_subnets"] == ["ERROR"]
+    assert [finding.id for finding in check_subnets(2)] == ["GPU-PCL-019"]
+    assert check_subnets(1) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "has_own_image", "has_script", "found"),
+    [
+        ("trn1.32xlarge", False, False, ["GPU-PCL-018"]),
+        ("inf2.xlarge", False, False, ["GPU-PCL-018"]),
+        ("trn1.32xlarge", True, False, []),
+        ("trn1.32xlarge", False, True, []),
+        # A script cannot take away the driver that is there.
+        ("p3dn.24xlarge", False, True, ["GPU-PCL-018"]),
+        ("p3dn.24xlarge", True, False, []),
+        ("g4dn.xlarge", False, False, []),
+        ("m7i.large", False, False, []),
+    ],
+)
+def test_accelerators_need_a_driver(name: str, found: list[str], *, has_own_image: bool, has_script: bool) -> None:
+    findings = check_driver(instance_type(name), has_own_image=has_own_image, has_script=has_script)
+    assert [finding.id for finding in findings] == found
+
+
+def test_the_head_node_waits_for_its_own_set_up_and_for_nodes_that_are_replaced(package: dict[str, Any]) -> None:
+    # Its set-up of some minutes, the launch of all static nodes, and that of the ones that failed their checks.
+    deadline = plan_fleet(FleetRequest(name="train", instance_type="p5.48xlarge")).boot_deadline_seconds
+    assert deadline < package["bootstrap_seconds"] < HEAD_NODE_SECONDS
+    # CloudFormation's own limit of a custom resource (cdk.CustomResource, service_timeout).
+    assert cdk.Duration.hours(1).to_seconds() >= HEAD_NODE_SECONDS
+
+
+def test_what_no_update_may_change_is_the_same_in_all_releases(package: dict[str, Any]) -> None:
+    assert package["updates"] == ["UNSUPPORTED", "UNSUPPORTED"]
+    # Another text of an asset is another URL, and `pcluster update-cluster` would refuse every cluster that is there.
+    # What the hooks of this script do belongs to the nodes, whose scripts may change.
+    digest = "25308f98d4e1322cd7db04c58b0d557696c338f0a152aa26fd8da9117f50e9f2"
+    assert hashlib.sha256(head_node_script().encode()).hexdigest() == digest
+    assert HEAD_NODE_SECONDS == 3600
 
 
 @pytest.mark.parametrize("name", ["train", "a", "a-1", "1a", "Train", "a_b", "x" * 25, "x" * 26, "default", "-a"])

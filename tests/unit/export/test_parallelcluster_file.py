@@ -52,12 +52,12 @@ _EXPORTED = (
     "pcs-g6-dev",
     "pcs-p5-capacity-block",
     "pcs-spot-queue",
-    "trn1-training",
 )
 #: Examples that ParallelCluster refuses -> the rules.
 _REFUSED = {
     "pcs-p4d-mig": {"GPU-PCL-003"},
     "p6e-gb200-ultraserver": {"GPU-PCL-009"},
+    "trn1-training": {"GPU-PCL-018"},
     "two-fleets": {"GPU-PCL-011"},
     "train-and-serve": {"GPU-SPEC-046"},
     "eks-p5-capacity-block": {"GPU-SPEC-092"},
@@ -81,6 +81,9 @@ training:
       instance_type: g5g.xlarge
       nodes: 1
 """
+
+
+_TRAINIUM = _ARM.replace("g5g.xlarge", "trn1.32xlarge")
 
 
 def read(text: str) -> ClusterSpec:
@@ -240,7 +243,10 @@ def test_the_script_is_named_by_its_text_and_runs_twice() -> None:
 
 def test_lustre_over_efa_is_set_up_before_parallelcluster_mounts() -> None:
     start, configured = script_of("pcs-p5-capacity-block").split("\nconfigured)\n")
-    assert "gpunode lustre-efa set-up" in start
+    # At every boot: the unit comes before all mounts of the network, and before slurmd.
+    assert "ExecStart=/usr/local/bin/gpunode lustre-efa set-up\n" in start
+    assert "Before=remote-fs-pre.target gpu-node-boot.service slurmd.service\n" in start
+    assert "systemctl enable gpu-lustre-efa\nsystemctl start gpu-lustre-efa ||" in start
     assert "GPU_LUSTRE_EFA=" in start
     assert "systemctl start gpu-node-boot" in configured
     assert "lustre-efa set-up" not in script_of("p5en-spot")
@@ -278,13 +284,21 @@ def test_the_start_of_a_node_installs_its_software_and_settings(tmp_path: Path) 
     assert "RequiredBy=slurmd.service" in order
 
 
+def test_the_engine_of_dcgm_runs_before_the_checks_that_need_it() -> None:
+    configured = script_of("p5en-spot").split("\nconfigured)\n")[1]
+    assert 0 <= configured.index("systemctl enable --now nvidia-dcgm || true") < configured.index("gpu-node-boot")
+    own = _TRAINIUM.replace("nodes: 1", "nodes: 1\n      image: { id: ami-0123456789abcdef0, os: al2023 }")
+    scripts = [text for path, text in export_parallelcluster(read(own), _OPTIONS).files.items() if "nodes-" in path]
+    assert ["dcgm" in text.split("\nconfigured)\n")[1] for text in scripts] == [False]
+
+
 @pytest.mark.parametrize(("host", "scales"), [("trainers-dy-trainers-1", True), ("trainers-st-trainers-1", False)])
 def test_a_dynamic_node_is_powered_down_in_place_of_a_drain(tmp_path: Path, host: str, scales: bool) -> None:
     for argument in ("start", "configured"):
         done = run(script_of("p5en-spot"), tmp_path, argument, host=host)
         assert done.returncode == 0, done.stderr
     settings = (tmp_path / "etc/gpu-cluster/node.env").read_text().split("\n")
-    assert f"GPU_NODE_NAME={host}" in settings
+    assert {f"GPU_NODE_NAME={host}", "GPU_REPLACES_DRAINED=1"} <= set(settings)
     assert ("GPU_SCALES=1" in settings) is scales
 
 

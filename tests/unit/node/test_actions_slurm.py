@@ -54,6 +54,11 @@ class Cluster:
         script = f'[ "$2" != show ] || {{ echo "{shown}"; exit; }}\nprintf "%s\\n" "$*" >>{self.said}\n'
         self.watched.tool("scontrol", f"#!/bin/sh\n{script}")
 
+    def reservation(self, *, exists: bool) -> None:
+        """Whether it has its reservation."""
+        script = f'[ "$1" != show ] || exit {0 if exists else 1}\nprintf "%s\\n" "$*" >>{self.said}\n'
+        self.watched.tool("scontrol", f"#!/bin/sh\n{script}")
+
     def slurm(self, **settings: str) -> Slurm:
         return Slurm(self.watched.node(node_name="gpu-1", **settings))
 
@@ -162,6 +167,35 @@ def test_name_is_free_for_another_instance_only_while_the_capacity_lasts(
 ) -> None:
     cluster.slurm(scales="1", drain_at=drain_at).keep_new_work_away("capacity-block-end")
     assert cluster.told()[0].split()[2] == state
+
+
+_RESERVED = (
+    "create reservation ReservationName=gpunode-gpu-1 Nodes=gpu-1 Users=root StartTime=now Duration=40 "
+    "Flags=MAINT,IGNORE_JOBS"
+)
+
+
+@pytest.mark.parametrize(
+    ("drain_at", "told"),
+    [
+        ("2026-01-01T00:00:00Z", _RESERVED),
+        ("2999-01-01T00:00:00Z", "update NodeName=gpu-1 State=DRAIN Reason=gpunode: capacity-block-end"),
+    ],
+)
+@pytest.mark.parametrize("scales", ["0", "1"])
+def test_nodes_that_are_replaced_when_drained_reserve_themselves_at_the_end_of_their_capacity(
+    cluster: Cluster, drain_at: str, told: str, scales: str
+) -> None:
+    cluster.reservation(exists=False)
+    slurm = cluster.slurm(replaces_drained="1", scales=scales, drain_at=drain_at)
+    slurm.keep_new_work_away("capacity-block-end")
+    assert cluster.told() == [told if scales == "0" else told.replace("DRAIN", "POWER_DOWN_ASAP")]
+
+
+def test_a_reservation_that_is_there_stays(cluster: Cluster) -> None:
+    cluster.reservation(exists=True)
+    cluster.slurm(replaces_drained="1", drain_at="2026-01-01T00:00:00Z").take_out(Severity.REPLACE, "Xid 79")
+    assert cluster.told() == []
 
 
 @pytest.mark.parametrize(

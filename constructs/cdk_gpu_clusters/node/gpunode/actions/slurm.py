@@ -10,12 +10,18 @@ soon as its jobs have ended, which ends its drain (scontrol manual, POWER_DOWN_A
 src/slurmctld/power_save.c, "Clear power_down_asap"). A drain for another purpose ends by itself after a day
 (ResumeAfter). Slurm keeps that time when an operator takes such a drain over: theirs then ends with it, unless they
 write ResumeAfter=-1.
+
+AWS ParallelCluster ends a drained node at once, and launches another one (GPU_REPLACES_DRAINED;
+aws/aws-parallelcluster-node @ 2e8f9a8, clustermgtd.py: terminate_drain_nodes). At the end of the capacity that would
+not help, and launches that fail stop the queue. There, a node reserves itself for maintenance, as ParallelCluster does
+with the nodes of a Capacity Block that is not active (the same, capacity_block_manager.py).
 """
 
 from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 from typing import NamedTuple
 
 from .. import paths
@@ -40,6 +46,8 @@ _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
 _TIMEOUT_SECONDS = 15
 # Longer than almost every wait for jobs. An idle node is powered down with its drain, if nobody has ended that before.
 _DRAIN_SECONDS = 24 * 3600
+# As long as from the time to drain to the end of a Capacity Block. Another instance under this name is free after it.
+_RESERVATION_MINUTES = 40
 # AWS PCS starts slurmd when cloud-init has run the scripts of the user. The wait has an end: if the clock was set after
 # slurmd sent its time of boot, that looks old.
 _REGISTRATION_SECONDS = 600.0
@@ -204,10 +212,25 @@ class Slurm:
         When the capacity ends, another instance would end at once, too.
         """
         ends_at = moment_of(self._node.settings.text("drain_at"))
-        if self._scales and (ends_at is None or time.time() < ends_at):
+        is_over = ends_at is not None and time.time() >= ends_at
+        if is_over and self._node.settings.number("replaces_drained"):
+            self._reserve()
+        elif self._scales and not is_over:
             self._update("State=POWER_DOWN_ASAP", reason)
         else:
             self._drain(reason)
+
+    def _reserve(self) -> None:
+        """Keep new jobs away without a drain. Running jobs go on (scontrol manual, MAINT and IGNORE_JOBS)."""
+        name = self.name
+        reservation = f"{SIGNATURE}-{name}"
+        with suppress(ActionError):  # there is none yet
+            self._run("scontrol", "show", "reservation", reservation)
+            return
+        self._run(
+            "scontrol", "create", "reservation", f"ReservationName={reservation}", f"Nodes={name}", "Users=root",
+            "StartTime=now", f"Duration={_RESERVATION_MINUTES}", "Flags=MAINT,IGNORE_JOBS",
+        )  # fmt: skip
 
     def _drain(self, reason: str) -> None:
         self._update("State=DRAIN", reason, *([f"ResumeAfter={_DRAIN_SECONDS}"] if self._scales else []))
