@@ -10,7 +10,8 @@ from pydantic import Field, StringConstraints
 from cdk_gpu_clusters.catalogue import Architecture
 
 from ._base import Name, SpecModel, Text
-from .changes import Resource, updates
+from .changes import Resource, makes, updates
+from .eks import RoleArn
 from .network import Cidr
 from .pcs import QueueSpec, Settings
 
@@ -57,9 +58,33 @@ class LoginPoolSpec(SpecModel):
     )
 
 
+class CustomResourceSpec(SpecModel):
+    """The cluster as a resource of the stacks, which AWS's custom resource makes."""
+
+    role_arn: Annotated[RoleArn | None, updates(Resource.CLUSTER_PROVIDER)] = Field(
+        default=None,
+        description="Role of the function that makes, updates and deletes the cluster. Default: AWS's template makes "
+        "one, which may administer the roles of clusters.",
+        examples=["arn:aws:iam::111122223333:role/cluster-operators"],
+    )
+    delete_with_stack: Annotated[bool, updates(Resource.CLUSTER_RESOURCE)] = Field(
+        default=False,
+        description="Whether the cluster goes with its resource, with all nodes and jobs. By default it is kept, and "
+        "`pcluster delete-cluster` deletes it.",
+    )
+
+
 class ParallelClusterSpec(SpecModel):
     """The Slurm cluster, which `gpu-clusters export --to pcluster` describes to the program `pcluster`."""
 
+    custom_resource: Annotated[
+        CustomResourceSpec | None, makes(Resource.CLUSTER_PROVIDER, Resource.CLUSTER_RESOURCE)
+    ] = Field(
+        default=None,
+        description="The deployment makes the cluster, by AWS's custom resource: `{}` for its defaults. Default: "
+        "`pcluster` makes it.",
+        examples=[{}],
+    )
     head_node: Annotated[HeadNodeSpec, _WRITTEN] = Field(default=HeadNodeSpec(), description="The head node.")
     login: Annotated[LoginPoolSpec, _WRITTEN] = Field(default=LoginPoolSpec(), description="The login nodes.")
     slurm_settings: Annotated[Settings, _WRITTEN] = Field(
