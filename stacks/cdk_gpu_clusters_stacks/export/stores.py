@@ -87,4 +87,3 @@ def _no_volume(name: str) -> Finding:
         allowed="fsvol-...",
         fix=f"give --volume {name}=fsvol-..., as aws fsx describe-volumes shows it",
     )
-
