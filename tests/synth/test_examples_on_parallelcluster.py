@@ -19,6 +19,7 @@ from cdk_gpu_clusters_stacks.spec import read_cluster
 from cfn_linter import Linter, not_exempt
 from cluster_files.orchestrators import on, training_examples
 from matrix.template_rules import ask_rules
+from parallelcluster.deployment import outputs_of
 from parallelcluster.installed import schema_faults
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -41,17 +42,6 @@ NODES = {
     "AWS::EKS::Nodegroup",
     "AWS::PCS::ComputeNodeGroup",
 }
-#: End of the name of an output -> what a deployment could give it.
-VALUES = {
-    "SubnetId": "subnet-0123456789abcdef0",
-    "GroupId": "sg-0123456789abcdef0",
-    "FileSystemId": "fs-0123456789abcdef0",
-    "VolumeId": "fsvol-0123456789abcdef0",
-    "ReservationId": "cr-0123456789abcdef0",
-    "BucketName": "a-bucket",
-    "Url": "s3://assets/script.sh",
-    "Arn": "arn:aws:iam::111122223333:policy/a",
-}
 
 
 def write(folder: Path, name: str) -> Path:
@@ -59,17 +49,6 @@ def write(folder: Path, name: str) -> Path:
     file = folder / f"{name}.yaml"
     file.write_text(on("parallelcluster", TEXTS[name]), encoding="utf-8")
     return file
-
-
-def outputs_of(templates: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """What a deployment could give the outputs of the templates, and no others."""
-    return {
-        stack: {
-            name: next((value for end, value in VALUES.items() if name.endswith(end)), "a-name")
-            for name in template.get("Outputs", {})
-        }
-        for stack, template in templates.items()
-    }
 
 
 @pytest.fixture(scope="module")
