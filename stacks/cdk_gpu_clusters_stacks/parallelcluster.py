@@ -94,7 +94,7 @@ class ParallelClusterStack(cdk.Stack):
             "Cluster",
             cluster_name=site.spec.name,
             configuration=deployed_configuration(site.spec, partial(self._output, site.app)),
-            provider=ParallelClusterProvider(self, "Provider", role=role),
+            provider=ParallelClusterProvider(self, "Provider", version=made.version, role=role),
             removal_policy=cdk.RemovalPolicy.DESTROY if made.delete_with_stack else cdk.RemovalPolicy.RETAIN,
         )
         cluster.node.add_dependency(*used)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
-from cdk_gpu_clusters.catalogue.parallelcluster import PARALLELCLUSTER_VERSION
 from cdk_gpu_clusters.fleet.karpenter import is_static
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import KubernetesObject
@@ -596,7 +595,14 @@ def _follow_cluster(before: Side, after: Side) -> str:
         return "queues that change drain, and their nodes are replaced when their jobs have ended"
     if old.delete_with_stack:
         return "its nodes go with it, and their jobs"
-    return f"its nodes go on running: pcluster {PARALLELCLUSTER_VERSION} updates and deletes it from now on"
+    return f"its nodes go on running: pcluster {old.version} updates and deletes it from now on"
+
+
+def _follow_provider(before: Side, after: Side) -> str:
+    old, new = before.cluster.parallelcluster.custom_resource, after.cluster.parallelcluster.custom_resource
+    if old is None or new is None or old.version == new.version:
+        return ""
+    return f"a cluster that {old.version} has made goes on, and can no longer be updated: delete it before"
 
 
 _PROVIDER = "aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml"
@@ -628,9 +634,10 @@ _PARALLELCLUSTER = (
         Resource.CLUSTER_PROVIDER,
         "AWS::CloudFormation::Stack",
         exists=_is_deployed,
-        updated="the function that makes clusters gets another role",
+        updated="the function that makes clusters gets another role or version",
         added="AWS's template makes the function that makes clusters",
         removed="the function that makes clusters goes",
+        nodes=_follow_provider,
         source=_PROVIDER,
     ),
     Row(

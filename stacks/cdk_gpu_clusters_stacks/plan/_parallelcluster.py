@@ -28,7 +28,7 @@ def plan_parallelcluster(spec: ClusterSpec) -> ParallelClusterPlan | None:
         stack_name=parallelcluster_stack(spec.name),
         is_deployed=made is not None,
         deleted_with_stack=made is not None and made.delete_with_stack,
-        version=PARALLELCLUSTER_VERSION,
+        version=PARALLELCLUSTER_VERSION if made is None else made.version,
         slurm_settings=merged_settings(JOB_SETTINGS, section.slurm_settings),
         queues=tuple(_queues(spec)),
         head_node=_machine(spec, types["head node"], 1),

@@ -9,13 +9,13 @@ from difflib import get_close_matches
 
 from cdk_gpu_clusters.catalogue import Architecture, instance_type
 from cdk_gpu_clusters.catalogue.homes import HomeService, nfs_export
-from cdk_gpu_clusters.catalogue.parallelcluster import PARALLELCLUSTER_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.parallelcluster import check_queue_fleet, without_exclusive
 from cdk_gpu_clusters.fleet.profile import PARALLELCLUSTER
 from cdk_gpu_clusters.rules.parallelcluster import (
     MOUNT,
     NAME,
+    PROVIDER_VERSION,
     SYSTEM,
     check_counts,
     check_egress,
@@ -316,9 +316,14 @@ def _check_custom_resource(made: CustomResourceSpec | None) -> Iterator[Fault]:
     if made is None:
         return
     key = (_SECTION, "custom_resource")
-    for finding in check_provider(version=PARALLELCLUSTER_VERSION, has_role=made.role_arn is not None):
-        fix = "write role_arn: of a role with the rights that you allow"
-        yield from faults_at(key, [replace(finding, path="", fix=fix)], at_key=True)
+    for finding in check_provider(version=made.version, has_role=made.role_arn is not None):
+        if finding.id == PROVIDER_VERSION.id:
+            fix = "remove it and make another cluster, or keep it as long as there is a cluster of this version"
+            yield from faults_at((*key, "version"), [replace(finding, path="", fix=fix)])
+        else:
+            fix = "write role_arn: of a role with the rights that you allow"
+            yield from faults_at(key, [replace(finding, path="", fix=fix)], at_key=True)
     for finding in check_removal(is_deleted=made.delete_with_stack):
-        said = replace(finding, path="", got="delete_with_stack: true", allowed="false", fix="remove it")
+        fix = "remove it, and delete the cluster with pcluster delete-cluster"
+        said = replace(finding, path="", got="delete_with_stack: true", allowed="false", fix=fix)
         yield from faults_at((*key, "delete_with_stack"), [said])

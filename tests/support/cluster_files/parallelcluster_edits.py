@@ -100,6 +100,11 @@ EDITS_OF_PARALLELCLUSTER: dict[str, tuple[str, str, str]] = {
         "role/operators', delete_with_stack: true }",
     ),
     "ParallelCluster: another role of the provider": (DEPLOYED, "role/operators", "role/admins"),
+    "ParallelCluster: another version of the provider": (
+        DEPLOYED,
+        "role/operators'",
+        "role/operators', version: 3.15.0",
+    ),
     "ParallelCluster: other tags of a deployed cluster": (DEPLOYED, "project: a", "project: b"),
     "from EC2 to ParallelCluster": (_PLACED, "orchestrator: parallelcluster", "orchestrator: ec2"),
     "from ParallelCluster to PCS": (_PLACED, "orchestrator: parallelcluster", "orchestrator: pcs"),
