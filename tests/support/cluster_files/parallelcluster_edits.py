@@ -88,6 +88,11 @@ EDITS_OF_PARALLELCLUSTER: dict[str, tuple[str, str, str]] = {
     "ParallelCluster: another subnet": (_PLACED, "subnet-0123456789abcdef0", "subnet-0123456789abcdef1"),
     "ParallelCluster: made by the deployment": (PARALLELCLUSTER, "  login: {", f"{_RESOURCE}  login: {{"),
     "ParallelCluster: made by pcluster again": (DEPLOYED, _RESOURCE, ""),
+    "ParallelCluster: made by pcluster again, without the old cluster": (
+        DEPLOYED.replace("role/operators' }", "role/operators', delete_with_stack: true }"),
+        _RESOURCE.replace("' }", "', delete_with_stack: true }"),
+        "",
+    ),
     "ParallelCluster: a deployed cluster of more nodes": (DEPLOYED, "nodes: 4", "nodes: 6"),
     "ParallelCluster: a variable of a deployed cluster": (
         DEPLOYED,
