@@ -27,7 +27,7 @@ from cluster_files.refusals import REFUSED
 from matrix.template_rules import ask_rules
 from stack_fixtures import Resources, of_type, readable
 
-RECORDS = Path(__file__).parent / "__snapshots__" / "test_cluster_stacks"
+RECORDS = Path(__file__).parent / "__snapshots__" / "test_plan_of_templates"
 GROUPS = {
     "ec2": "AWS::AutoScaling::AutoScalingGroup",
     "eks": "AWS::EKS::Nodegroup",
