@@ -75,13 +75,23 @@ EXEMPTIONS = (
 
 
 class Linter:
-    """A linter of each Region, each with every check: to make one takes longer than to lint a stack."""
+    """A linter of each Region, each with every check: to make one takes longer than to lint a stack.
+
+    It looks at equal templates once, as many stacks are equal under any orchestrator.
+    """
 
     def __init__(self) -> None:
         self._runners: dict[str, Runner] = {}
+        self._found: dict[tuple[str, str], list[Found]] = {}
 
-    def findings(self, name: str, template: dict[str, Any], region: str) -> Iterator[Found]:
-        """What is found in a template."""
+    def findings(self, name: str, template: dict[str, Any], region: str) -> list[Found]:
+        """What is found in a template; that of an equal one has the name of the first."""
+        seen = region, json.dumps(template)
+        if seen not in self._found:
+            self._found[seen] = list(self._lint(name, template, region))
+        return self._found[seen]
+
+    def _lint(self, name: str, template: dict[str, Any], region: str) -> Iterator[Found]:
         if region not in self._runners:
             options = ManualArgs(regions=[region], include_checks=["I", "E", "W"], include_experimental=True)
             self._runners[region] = Runner(ConfigMixIn(**options))

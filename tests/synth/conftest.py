@@ -7,6 +7,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
+from cfn_linter import Linter
 from stack_fixtures import Site, SiteFactory
 
 
@@ -24,3 +25,9 @@ def make_site(app_factory: Any) -> SiteFactory:
 def site(make_site: SiteFactory) -> Site:
     """An env-agnostic site with the recommended feature flags."""
     return make_site()
+
+
+@pytest.fixture(scope="session")
+def linter() -> Linter:
+    """One linter for all tests of a process: it looks at equal templates once."""
+    return Linter()

@@ -31,12 +31,6 @@ GROUPS = {
 LAUNCHERS = set[str]().union(*GROUPS.values())
 
 
-@pytest.fixture(scope="module")
-def linter() -> Linter:
-    """The linter, whose schemas are those of the CloudFormation registry."""
-    return Linter()
-
-
 @pytest.mark.parametrize("word", ORCHESTRATORS)
 def test_one_word_makes_valid_templates(word: str, app_factory: Any, linter: Linter) -> None:
     reading = read_cluster("cluster.yaml", content=TEXT.replace("orchestrator: ec2", f"orchestrator: {word}").encode())

@@ -12,6 +12,7 @@ from aws_cdk import aws_iam as iam
 
 from cdk_gpu_clusters import ConfigError, ParallelCluster, ParallelClusterProvider
 from cdk_gpu_clusters.rules.parallelcluster import check_cluster_name, check_provider, check_removal
+from parallelcluster.deployment import as_texts
 from parallelcluster.installed import schema_faults
 
 _QUEUE = {
@@ -76,15 +77,6 @@ def test_a_cluster_outlives_its_stack_unless_it_is_told_otherwise(template: asse
     assert clusters(template)["kept"]["DeletionPolicy"] == "Retain"
     assert clusters(template)["gone"]["DeletionPolicy"] == "Delete"
     assert list(clusters(template)["kept"]["ServiceToken"]) == ["Fn::GetAtt"]
-
-
-def as_texts(value: object) -> object:
-    """A property as a custom resource gets it: CloudFormation passes numbers and truth values as texts."""
-    if isinstance(value, dict):
-        return {key: as_texts(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [as_texts(one) for one in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def test_the_schema_takes_the_configuration_as_cloudformation_passes_it(template: assertions.Template) -> None:

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.export import ExportOptions, export_parallelcluster
 from cdk_gpu_clusters_stacks.export.scripts import scripts_of
-from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import output_of
+from parallelcluster.deployment import as_texts, deployed, outputs_of
+from parallelcluster.installed import schema_faults
 from stack_fixtures import of_type
 
 CLUSTER = """\
@@ -21,6 +25,7 @@ version: 1
 name: lab
 region: us-east-1
 orchestrator: parallelcluster
+parallelcluster: { custom_resource: { role_arn: "arn:aws:iam::111122223333:role/operators", delete_with_stack: true } }
 network: { availability_zone: us-east-1a }
 data:
   corpus: { lustre: { storage_capacity_gib: 38400, throughput_mb_per_s_per_tib: 250, efa: true } }
@@ -35,18 +40,29 @@ training:
       mounts: { /fsx: corpus, /home: home }
       checkpoints: saves
       user_data: setup.sh
+    reserved:
+      instance_type: p4d.24xlarge
+      nodes: 2
+      capacity: { new_reservation: { end_date: 2027-01-31T00:00Z } }
+      fabric: reserved
     small: { instance_type: g6.xlarge, nodes: 1, mounts: { /home: home }, checkpoints: saves, checkpoints_read_only: true }
 """
 
 
 @pytest.fixture(scope="module")
-def folder(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The assembly."""
+def spec(tmp_path_factory: pytest.TempPathFactory) -> ClusterSpec:
+    """The cluster."""
     here = tmp_path_factory.mktemp("cluster")
     (here / "cluster.yaml").write_text(CLUSTER)
     (here / "setup.sh").write_text("#!/bin/sh\necho mine\n")
+    return load_cluster(here / "cluster.yaml")
+
+
+@pytest.fixture(scope="module")
+def folder(app_factory: Any, spec: ClusterSpec) -> Path:
+    """The assembly."""
     app = app_factory()
-    build_cluster(app, load_cluster(here / "cluster.yaml"))
+    build_cluster(app, spec)
     return Path(app.synth().directory)
 
 
@@ -70,15 +86,9 @@ def test_one_group_for_all_nodes_that_each_store_admits_once(stack: dict[str, An
     assert stack["Outputs"]["ClientSecurityGroupId"]["Value"] == {"Fn::GetAtt": [group, "GroupId"]}
 
 
-def test_each_script_is_an_asset_that_an_output_names(folder: Path, stack: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "cluster.yaml").write_text(CLUSTER)
-    (tmp_path / "setup.sh").write_text("#!/bin/sh\necho mine\n")
-    texts = {
-        script.output: script.text
-        for fleet in planned_fleets(load_cluster(tmp_path / "cluster.yaml"))
-        for script in scripts_of(fleet)
-    }
-    assert texts.keys() == {"NodeScriptBigDashOnes", "NodeScriptSmall", "UserScriptBigDashOnes"}
+def test_each_script_is_an_asset_that_an_output_names(spec: ClusterSpec, folder: Path, stack: dict[str, Any]) -> None:
+    texts = {script.output: script.text for fleet in planned_fleets(spec) for script in scripts_of(fleet)}
+    assert texts.keys() == {"NodeScriptBigDashOnes", "NodeScriptReserved", "NodeScriptSmall", "UserScriptBigDashOnes"}
     assets = json.loads((folder / "lab-parallelcluster.assets.json").read_text())["files"]
     kept = {one["source"]["path"]: one["destinations"] for one in assets.values()}
     for output, text in texts.items():
@@ -104,6 +114,52 @@ def test_nodes_reach_checkpoints_with_a_key_and_in_their_zone(stack: dict[str, A
 
 def as_list(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
+
+
+def test_people_with_the_documented_policies_may_attach_what_nodes_need(stack: dict[str, Any]) -> None:
+    # aws/aws-parallelcluster @ 451cc53, parallelcluster-policies.yaml: policy/parallelcluster/* of the account.
+    paths = {one["Properties"]["Path"] for one in of_type(stack["Resources"], "AWS::IAM::ManagedPolicy").values()}
+    assert paths == {"/parallelcluster/"}
+
+
+@pytest.fixture(scope="module")
+def cluster(stack: dict[str, Any]) -> dict[str, Any]:
+    """The resource that is the cluster itself."""
+    [found] = of_type(stack["Resources"], "Custom::PclusterCluster").values()
+    return found
+
+
+def test_the_cluster_has_the_configuration_that_would_be_exported(
+    spec: ClusterSpec, folder: Path, stack: dict[str, Any], cluster: dict[str, Any]
+) -> None:
+    ids = dict.fromkeys(of_type(stack["Resources"], "AWS::EC2::SecurityGroup"), "sg-0123456789abcdef0")
+    for name in of_type(stack["Resources"], "AWS::IAM::ManagedPolicy"):
+        ids[name] = f"arn:aws:iam::111122223333:policy/parallelcluster/{name}"
+    files = {file.name.removesuffix(".template.json"): file for file in folder.glob("*.template.json")}
+    others = outputs_of({name: json.loads(file.read_text()) for name, file in files.items()})
+    own = {name: deployed(one["Value"], ids, others) for name, one in stack["Outputs"].items()}
+    options = ExportOptions(outputs={**others, "lab-parallelcluster": own})
+    exported = export_parallelcluster(spec, options)
+    assert exported.faults == ()
+    assert "pcluster must not" in exported.files["cluster-config.yaml"]
+    configuration = deployed(cluster["Properties"]["ClusterConfiguration"], ids, others)
+    assert configuration == yaml.safe_load(exported.files["cluster-config.yaml"])
+    assert schema_faults([yaml.safe_dump(as_texts(configuration))]) == [{}]
+
+
+def test_the_cluster_starts_when_its_nodes_can_mount(stack: dict[str, Any], cluster: dict[str, Any]) -> None:
+    rules = [*of_type(stack["Resources"], "AWS::EC2::SecurityGroupIngress")]
+    assert rules
+    assert {*rules} <= {*cluster["DependsOn"]}
+
+
+def test_the_file_decides_who_may_make_the_cluster_and_whether_it_stays(
+    stack: dict[str, Any], cluster: dict[str, Any]
+) -> None:
+    [(provider, made)] = of_type(stack["Resources"], "AWS::CloudFormation::Stack").items()
+    assert made["Properties"]["Parameters"] == {"CustomLambdaRole": "arn:aws:iam::111122223333:role/operators"}
+    assert cluster["Properties"]["ServiceToken"] == {"Fn::GetAtt": [provider, "Outputs.ServiceToken"]}
+    assert (cluster["Properties"]["ClusterName"], cluster["Properties"]["DeletionPolicy"]) == ("lab", "Delete")
 
 
 def test_no_two_names_of_fleets_have_one_output() -> None:

@@ -26,6 +26,7 @@ TOLD = {
     "AWS::Batch::JobDefinition",
     "AWS::Batch::JobQueue",
     "AWS::Budgets::Budget",
+    "AWS::CloudFormation::Stack",
     "AWS::CloudWatch::AlarmMuteRule",
     "AWS::CloudWatch::Dashboard",
     "AWS::EC2::CapacityReservation",
@@ -53,6 +54,7 @@ TOLD = {
     "AWS::SageMaker::Cluster",
     "AWS::SNS::Topic",
     "AWS::StepFunctions::StateMachine",
+    "Custom::PclusterCluster",
 }
 
 #: A reservation in a placement group is made by a function, and has the properties of one that CloudFormation makes.
@@ -65,6 +67,7 @@ OF_NODES = {
     "AWS::EC2::LaunchTemplate",
     "AWS::EKS::Nodegroup",
     "AWS::PCS::ComputeNodeGroup",
+    "Custom::PclusterCluster",
 }
 
 Templates = dict[str, dict[str, Any]]

@@ -1,4 +1,7 @@
-"""A plan says what the app makes: its stacks with their order, its groups, interfaces and addresses, for every example."""
+"""A plan says what the app makes: its stacks with their order, its groups, interfaces and addresses, for every example.
+
+The templates are those that are recorded.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from cdk_gpu_clusters_stacks.plan.model import FleetReport
 from cdk_gpu_clusters_stacks.spec import load_cluster
 from cluster_files.edits import sides
 from nodeadm import FROM_EKS, node_configs, read_by_nodeadm
+from stack_fixtures import readable
 from user_data import node_files, user_data
 
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
-#: Those whose stacks have nodes; `test_examples_on_parallelcluster` looks at the others.
-EXAMPLES = [one for one in sorted(Path("examples").glob("*.yaml")) if not one.stem.startswith("parallelcluster-")]
+EXAMPLES = sorted(Path("examples").glob("*.yaml"))
 
 
-@pytest.fixture(scope="module", params=EXAMPLES, ids=lambda path: path.stem)
+@pytest.fixture(scope="module", params=EXAMPLES, ids=lambda path: path.name)
 def made(request: pytest.FixtureRequest, app_factory: Any) -> tuple[ClusterPlan, Any]:
     """The plan of an example, and what was synthesized from it."""
     spec = load_cluster(request.param)
@@ -33,6 +36,18 @@ def made(request: pytest.FixtureRequest, app_factory: Any) -> tuple[ClusterPlan,
 def resources(assembly: Any, stack: str, kind: str) -> list[dict[str, Any]]:
     template = assembly.get_stack_by_name(stack).template
     return [one["Properties"] for one in template["Resources"].values() if one["Type"] == kind]
+
+
+def fleets_in_stacks(plan: ClusterPlan) -> list[FleetReport]:
+    """Fleets whose nodes the stacks make; `test_examples_on_parallelcluster` looks at the others."""
+    return [fleet for fleet in plan.fleets if fleet.slurm_queue is None]
+
+
+def test_every_example_is_as_recorded(made: tuple[ClusterPlan, Any], snapshot_json: Any) -> None:
+    folder = Path(made[1].directory)
+    assert "missing" not in json.loads((folder / "manifest.json").read_text()), "synthesis asked for something"
+    templates = {file.name: json.loads(file.read_text()) for file in sorted(folder.glob("*.template.json"))}
+    assert {name: readable(template) for name, template in templates.items()} == snapshot_json
 
 
 def test_the_stacks_are_those_of_the_app(made: tuple[ClusterPlan, Any]) -> None:
@@ -58,7 +73,7 @@ def test_no_stack_stands_before_one_that_it_waits_for(made: tuple[ClusterPlan, A
 
 def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
-    for fleet in plan.fleets:
+    for fleet in fleets_in_stacks(plan):
         if is_pool(fleet) or fleet.instance_group is not None:  # Karpenter and SageMaker make their own
             assert resources(assembly, fleet.stack_name, "AWS::EC2::LaunchTemplate") == []
             continue
@@ -106,7 +121,7 @@ def test_a_key_of_the_root_volume_reaches_the_template(edit: str, tmp_path: Path
 
 def test_groups_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
-    for fleet in plan.fleets:
+    for fleet in fleets_in_stacks(plan):
         if fleet.node_group is not None or fleet.compute_node_group is not None or fleet.instance_group is not None:
             continue
         if fleet.compute_environment is not None:
@@ -127,7 +142,7 @@ def is_pool(fleet: FleetReport) -> bool:
 
 def test_node_pools_of_karpenter_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
-    for fleet in plan.fleets:
+    for fleet in fleets_in_stacks(plan):
         planned = fleet.node_group
         if planned is None or not is_pool(fleet):
             continue
@@ -148,7 +163,7 @@ def test_node_pools_of_karpenter_are_as_planned(made: tuple[ClusterPlan, Any]) -
 
 def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
-    for fleet in plan.fleets:
+    for fleet in fleets_in_stacks(plan):
         groups = resources(assembly, fleet.stack_name, "AWS::EKS::Nodegroup")
         planned = fleet.node_group
         assert len(groups) == (planned is not None and not is_pool(fleet))
@@ -208,7 +223,7 @@ def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
 
 def test_compute_node_groups_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
-    for fleet in plan.fleets:
+    for fleet in fleets_in_stacks(plan):
         groups = resources(assembly, fleet.stack_name, "AWS::PCS::ComputeNodeGroup")
         planned = fleet.compute_node_group
         assert len(groups) == (planned is not None)
@@ -247,7 +262,7 @@ def test_clusters_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
 
 def test_placement_groups_are_made_where_it_is_said(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
-    for fleet in plan.fleets:
+    for fleet in fleets_in_stacks(plan):
         own = resources(assembly, fleet.stack_name, "AWS::EC2::PlacementGroup")
         reserved = [
             group
@@ -281,7 +296,7 @@ def test_file_systems_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> No
 
 def test_load_balancers_listen_where_it_is_said(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
-    for fleet in plan.fleets:
+    for fleet in fleets_in_stacks(plan):
         listeners = resources(assembly, fleet.stack_name, "AWS::ElasticLoadBalancingV2::Listener")
         ports = [] if fleet.load_balancer is None else [fleet.load_balancer.port]
         assert [one["Port"] for one in listeners] == ports

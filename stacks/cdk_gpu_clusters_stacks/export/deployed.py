@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters_stacks.spec._document import Fault, Key, faults_at
@@ -41,21 +41,30 @@ def read_outputs(text: str) -> Outputs:
     return {stack: dict(values) for stack, values in found.items()}
 
 
-class NamedOutputs(dict[str, Mapping[str, str]]):
-    """Outputs of whatever stack, each with its own name as its value."""
+class AskedOutputs(dict[str, Mapping[str, str]]):
+    """Outputs of whatever stack, each of which a function gives when it is asked for."""
+
+    def __init__(self, ask: Callable[[str, str], str]) -> None:
+        """Begin without outputs.
+
+        Args:
+            ask: Gives the value of an output by the names of its stack and itself.
+        """
+        super().__init__()
+        self._ask = ask
 
     def get(self, key: str, default: object = None) -> Mapping[str, str]:  # noqa: ARG002
         """The outputs of a stack."""
-        return _Named(key)
+        return _Asked(key, self._ask)
 
 
-class _Named(dict[str, str]):
-    def __init__(self, stack: str) -> None:
+class _Asked(dict[str, str]):
+    def __init__(self, stack: str, ask: Callable[[str, str], str]) -> None:
         super().__init__()
-        self._stack = stack
+        self._stack, self._ask = stack, ask
 
     def get(self, key: str, default: object = None) -> str:  # noqa: ARG002
-        return f"{self._stack}.{key}"
+        return self._ask(self._stack, key)
 
 
 class DeployedIds:

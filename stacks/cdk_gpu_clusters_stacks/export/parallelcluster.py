@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from cdk_gpu_clusters.node.storage import checkpoint_environment
 from cdk_gpu_clusters.rules.parallelcluster import not_exported
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters.rules.slurm_conf import JOB_SETTINGS, merged_settings
-from cdk_gpu_clusters_stacks.export.deployed import DeployedIds, NamedOutputs, Outputs
+from cdk_gpu_clusters_stacks.export.deployed import AskedOutputs, DeployedIds, Outputs
 from cdk_gpu_clusters_stacks.export.kept_scripts import CopiedScripts, DeployedScripts, KeptScripts
 from cdk_gpu_clusters_stacks.export.scripts import HEAD_NODE, scripts_of
 from cdk_gpu_clusters_stacks.export.stores import shared_storage
@@ -109,8 +109,18 @@ def named_configuration(spec: ClusterSpec) -> tuple[dict[str, Any], dict[str, st
     Args:
         spec: A cluster of ParallelCluster without errors.
     """
-    writer = _Writer(spec, ExportOptions(scripts=("scripts", ""), outputs=NamedOutputs()))
+    writer = _Writer(spec, ExportOptions(scripts=("scripts", ""), outputs=AskedOutputs("{}.{}".format)))
     return writer.document(), dict(writer.files)
+
+
+def deployed_configuration(spec: ClusterSpec, ask: Callable[[str, str], str]) -> dict[str, Any]:
+    """The configuration of a cluster that the deployment makes.
+
+    Args:
+        spec: A cluster of ParallelCluster without errors.
+        ask: Gives the value of an output by the names of its stack and itself, such as a token.
+    """
+    return _Writer(spec, ExportOptions(outputs=AskedOutputs(ask))).document()
 
 
 def _without(spec: ClusterSpec, options: ExportOptions) -> list[Fault]:
@@ -143,13 +153,14 @@ def _header(spec: ClusterSpec, options: ExportOptions) -> str:
         kept = CopiedScripts(*options.scripts)
         copy = ["# Copy the scripts first, and again after every export:", f"#   {kept.command}"]
     run = f"--cluster-name {spec.name} --region {spec.region} --cluster-configuration {CONFIGURATION}"
-    lines = [
-        f"# AWS ParallelCluster {PARALLELCLUSTER_VERSION}, written by gpu-clusters export.",
-        *copy,
+    create = [
         "# Check it in your account, then create the cluster:",
         f"#   pcluster create-cluster --dryrun true {run}",
         f"#   pcluster create-cluster {run}",
     ]
+    if isinstance(spec.slurm_section, ParallelClusterSpec) and spec.slurm_section.custom_resource is not None:
+        create = [f"# The stack {parallelcluster_stack(spec.name)} makes this cluster: pcluster must not."]
+    lines = [f"# AWS ParallelCluster {PARALLELCLUSTER_VERSION}, written by gpu-clusters export.", *copy, *create]
     return "\n".join([*lines, ""])
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from cdk_gpu_clusters.catalogue.homes import HomeService, nfs_export
+from cdk_gpu_clusters.catalogue.homes import HomeService
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.parallelcluster import MOUNT
 from cdk_gpu_clusters_stacks.export.deployed import DeployedIds
@@ -16,7 +16,6 @@ from cdk_gpu_clusters_stacks.spec.data import (
     LustreSpec,
     StoreSpec,
     existing_homes,
-    homes_export,
     homes_service,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
@@ -49,9 +48,6 @@ def shared_storage(
             names[name] += 1
             number = f"-{names[name]}" if names[name] > 1 else ""
             storage.append({"MountDir": point, "Name": f"{name}{number}", **settings})
-        service = homes_service(store)
-        if service is HomeService.EFS and homes_export(store, service) != nfs_export(service):
-            faults += faults_at(key, [_whole_efs(homes_export(store, service))])
     return storage, faults
 
 
@@ -90,13 +86,4 @@ def _no_volume(name: str) -> Finding:
         got=name,
         allowed="fsvol-...",
         fix=f"give --volume {name}=fsvol-..., as aws fsx describe-volumes shows it",
-    )
-
-
-def _whole_efs(path: str) -> Finding:
-    return MOUNT.finding(
-        cause="ParallelCluster mounts the root of an EFS file system",
-        got=path,
-        allowed="/",
-        fix="remove export_path, or use a file system of its own",
     )

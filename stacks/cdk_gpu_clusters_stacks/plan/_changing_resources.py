@@ -576,6 +576,36 @@ _LOGIN = (
         + _SCHEMA.format("AWS::PCS::ComputeNodeGroup"),
     ),
 )
+
+
+def _is_deployed(side: Side) -> bool:
+    return side.cluster.parallelcluster.custom_resource is not None
+
+
+def _follow_scripts(before: Side, after: Side) -> str:  # noqa: ARG001
+    return "" if _is_deployed(after) else "nodes get other scripts by pcluster update-cluster only"
+
+
+def _follow_cluster(before: Side, after: Side) -> str:
+    """What becomes of the nodes of a cluster with its resource."""
+    old = before.cluster.parallelcluster.custom_resource
+    if old is None:
+        return ""
+    if _is_deployed(after):
+        return "queues that change drain, and their nodes are replaced when their jobs have ended"
+    if old.delete_with_stack:
+        return "its nodes go with it, and their jobs"
+    return f"its nodes go on running: pcluster {old.version} updates and deletes it from now on"
+
+
+def _follow_provider(before: Side, after: Side) -> str:
+    old, new = before.cluster.parallelcluster.custom_resource, after.cluster.parallelcluster.custom_resource
+    if old is None or new is None or old.version == new.version:
+        return ""
+    return f"a cluster that {old.version} has made goes on, and can no longer be updated: delete it before"
+
+
+_PROVIDER = "aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml"
 _PARALLELCLUSTER = (
     _TAGS,
     Row(
@@ -588,7 +618,7 @@ _PARALLELCLUSTER = (
         Resource.CONFIGURATION,
         "",
         updated="scripts of nodes, ways to file systems, or rights to checkpoints change",
-        nodes="nodes get other scripts by pcluster update-cluster only",
+        nodes=_follow_scripts,
         source="aws-parallelcluster 3.16.1 on PyPI: CustomActions of the configuration, by the URL of a script",
     ),
     Row(
@@ -599,6 +629,26 @@ _PARALLELCLUSTER = (
         nodes="the deployment itself changes none; pcluster update-cluster drains the queues that change, and refuses "
         "what ParallelCluster cannot change",
         source="aws-parallelcluster 3.16.1 on PyPI: QueueUpdateStrategy DRAIN, and UpdatePolicy of each setting",
+    ),
+    Row(
+        Resource.CLUSTER_PROVIDER,
+        "AWS::CloudFormation::Stack",
+        exists=_is_deployed,
+        updated="the function that makes clusters gets another role or version",
+        added="AWS's template makes the function that makes clusters",
+        removed="the function that makes clusters goes",
+        nodes=_follow_provider,
+        source=_PROVIDER,
+    ),
+    Row(
+        Resource.CLUSTER_RESOURCE,
+        "Custom::PclusterCluster",
+        exists=_is_deployed,
+        updated="the deployment updates the cluster, and is rolled back if ParallelCluster cannot change it so",
+        added="the deployment makes the cluster, and fails if pcluster has made it before: then delete that one first",
+        removed="the resource of the cluster goes",
+        nodes=_follow_cluster,
+        source=_PROVIDER,
     ),
 )
 _KARPENTER = (

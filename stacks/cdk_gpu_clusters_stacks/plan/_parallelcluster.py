@@ -9,7 +9,7 @@ from cdk_gpu_clusters.catalogue.parallelcluster import PARALLELCLUSTER_VERSION
 from cdk_gpu_clusters.fleet.parallelcluster import capacity_type, static_nodes
 from cdk_gpu_clusters.rules.slurm_conf import JOB_SETTINGS, merged_settings
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
-from cdk_gpu_clusters_stacks.spec.parallelcluster import HEAD_TYPES, LOGIN_TYPES
+from cdk_gpu_clusters_stacks.spec.parallelcluster import HEAD_TYPES, LOGIN_TYPES, ParallelClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import parallelcluster_stack
 
@@ -23,10 +23,12 @@ def plan_parallelcluster(spec: ClusterSpec) -> ParallelClusterPlan | None:
     if not ORCHESTRATORS[spec.orchestrator].joins_parallelcluster:
         return None
     section = spec.parallelcluster
-    types = machine_types(spec)
+    types, made = machine_types(spec), section.custom_resource
     return ParallelClusterPlan(
         stack_name=parallelcluster_stack(spec.name),
-        version=PARALLELCLUSTER_VERSION,
+        is_deployed=made is not None,
+        deleted_with_stack=made is not None and made.delete_with_stack,
+        version=PARALLELCLUSTER_VERSION if made is None else made.version,
         slurm_settings=merged_settings(JOB_SETTINGS, section.slurm_settings),
         queues=tuple(_queues(spec)),
         head_node=_machine(spec, types["head node"], 1),
@@ -82,5 +84,11 @@ def report_slurm_queue(view: PlannedFleet) -> SlurmQueueReport:
         grown_by="a fixed size: ParallelCluster launches nodes in the place of lost ones"
         if fixed == most
         else "Slurm starts nodes for waiting jobs, and ends idle ones",
-        update="pcluster update-cluster drains a queue that changes, and replaces its nodes when their jobs have ended",
+        update=f"{_updater(view)} drains a queue that changes, and replaces its nodes when their jobs have ended",
     )
+
+
+def _updater(view: PlannedFleet) -> str:
+    section = view.parts.slurm_section
+    is_deployed = isinstance(section, ParallelClusterSpec) and section.custom_resource is not None
+    return "a deployment" if is_deployed else "pcluster update-cluster"

@@ -285,16 +285,23 @@ _OTHER_ENVIRONMENT_SOURCE = (
 def _of_parallelcluster(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
     """What the nodes get, and the configuration, which changes with nearly all keys: each is compared as one value."""
     keys = tuple(sorted(_written_keys(before, after)))
+    is_rewritten = named_configuration(before.cluster) != named_configuration(after.cluster)
+    deployed = [side.cluster.parallelcluster.custom_resource is not None for side in (before, after)]
     for row in rows:
-        if row.resource is not Resource.CONFIGURATION:
+        nodes = row.nodes if isinstance(row.nodes, str) else row.nodes(before, after)
+        if row.resource is Resource.CLUSTER_RESOURCE and all(deployed):
+            found = _differences(row.resource, before.keys, after.keys, before, after)
+            own = tuple(key for key, made in found.items() if row.resource in made.updates)
+            if is_rewritten or own:
+                yield _change(row, Effect.UPDATED, (*(keys if is_rewritten else ()), *own), row.updated, nodes=nodes)
+        elif row.resource is not Resource.CONFIGURATION:
             yield from _of_row(row, before, after)
-        elif row.type and named_configuration(before.cluster) != named_configuration(after.cluster):
+        elif row.type and is_rewritten and not deployed[1]:
             # pcluster names its stack after the cluster.
-            change = _change(row, Effect.UPDATED, keys, row.updated, nodes=str(row.nodes))
-            yield replace(change, stack=after.cluster.name)
+            yield replace(_change(row, Effect.UPDATED, keys, row.updated, nodes=nodes), stack=after.cluster.name)
         elif not row.type and _given_to_nodes(before.cluster) != _given_to_nodes(after.cluster):
             own = tuple(key for key in keys if key.startswith(("data.", "network", "training.")))
-            yield _change(row, Effect.UPDATED, own, row.updated, nodes=str(row.nodes))
+            yield _change(row, Effect.UPDATED, own, row.updated, nodes=nodes)
 
 
 def _given_to_nodes(cluster: ClusterSpec) -> object:
@@ -327,8 +334,12 @@ def _written_keys(before: Side, after: Side) -> Iterator[str]:
     differ = {key for key in {**sides[0], **sides[1]} if sides[0].get(key) != sides[1].get(key)}
     for key in differ:
         is_inner = not any(other.startswith(f"{key}.") for other in differ) and key != "training.fleets"
-        if is_inner and key.partition(".")[0] in ("data", "network", "parallelcluster", "tags", "training"):
+        above = key.partition(".")[0]
+        if is_inner and above in _WRITTEN_SECTIONS and not key.startswith("parallelcluster.custom_resource"):
             yield key
+
+
+_WRITTEN_SECTIONS = ("data", "network", "parallelcluster", "tags", "training")
 
 
 def _of_pool(row: Row, before: Side, after: Side) -> Iterator[Change]:

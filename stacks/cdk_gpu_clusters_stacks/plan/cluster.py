@@ -248,14 +248,15 @@ def _of_fleet(
 def _of_parallelcluster(
     spec: ClusterSpec, views: Sequence[PlannedFleet], network: tuple[str, ...]
 ) -> Iterator[StackPlan]:
-    """Reservations, and what nodes of AWS ParallelCluster get. `pcluster` makes the nodes in stacks of its own."""
-    for view in views:
-        if isinstance(view.spec.capacity, NewReservation):
-            name = capacity_stack(spec.name, view.name)
-            yield StackPlan(name=name, kind="capacity", of=view.name, outlives=False)
+    """Reservations, and what nodes of AWS ParallelCluster get. ParallelCluster makes the nodes in stacks of its own."""
+    reserved = [view.name for view in views if isinstance(view.spec.capacity, NewReservation)]
+    for fleet in reserved:
+        yield StackPlan(name=capacity_stack(spec.name, fleet), kind="capacity", of=fleet, outlives=False)
     used = sorted({name for view in views for name in (*view.spec.mounts.values(), *_checkpoints(view.spec))})
     made = [name for name in used if isinstance(spec.data[name], (*NEW_FILE_SYSTEMS, CheckpointsSpec))]
     depends = (*network, *(data_stack(spec.name, name) for name in made))
+    if spec.parallelcluster.custom_resource is not None:  # its configuration names them
+        depends += tuple(capacity_stack(spec.name, fleet) for fleet in reserved)
     name = parallelcluster_stack(spec.name)
     yield StackPlan(name=name, kind="pcluster", of="", outlives=False, depends_on=depends)
 

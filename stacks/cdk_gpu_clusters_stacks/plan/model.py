@@ -536,11 +536,13 @@ class SlurmPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelClusterPlan:
-    """A cluster of AWS ParallelCluster, which `pcluster` makes after the stacks of the file.
+    """A cluster of AWS ParallelCluster, which `pcluster` makes after the stacks of the file, or its stack makes.
 
     Attributes:
         stack_name: The stack with what its nodes get from the file.
-        version: Version of ParallelCluster for which `gpu-clusters export` writes the configuration.
+        is_deployed: Whether its stack makes it, by AWS's custom resource.
+        deleted_with_stack: Whether it goes with its resource.
+        version: Version of ParallelCluster for which the configuration is written.
         slurm_settings: Settings of the cluster, those of the library included.
         queues: Queues of fleets, and partitions over several.
         head_node: The node with Slurm's controller, on which people work, too.
@@ -548,6 +550,8 @@ class ParallelClusterPlan:
     """
 
     stack_name: str
+    is_deployed: bool
+    deleted_with_stack: bool
     version: str
     slurm_settings: Mapping[str, str]
     queues: tuple[QueuePlan, ...]

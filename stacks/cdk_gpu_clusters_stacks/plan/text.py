@@ -770,7 +770,7 @@ def _job_words(job: BatchJobPlan) -> tuple[str, str]:
 
 
 def parallelcluster_section(cluster: ParallelClusterPlan, notes: Footnotes) -> Section:
-    """The cluster that `pcluster` makes."""
+    """The cluster that `pcluster` or the deployment makes."""
     machines = {"head node": cluster.head_node, "login nodes": cluster.login}
     marks = {name: notes.mark(one.prices) for name, one in machines.items() if one is not None}
     rows = [
@@ -789,7 +789,7 @@ def parallelcluster_words(
 ) -> Iterator[tuple[str, str]]:
     """What there is to know about the cluster, by name."""
     yield "version", f"AWS ParallelCluster {cluster.version}"
-    yield "made by", "gpu-clusters export --to pcluster, then pcluster create-cluster, after the stacks of the file"
+    yield "made by", _maker(cluster)
     yield "settings", ", ".join(f"{name}={value}" for name, value in cluster.slurm_settings.items())
     for queue in cluster.queues:
         settings = "".join(f"; {name}={value}" for name, value in queue.slurm_settings.items())
@@ -797,6 +797,13 @@ def parallelcluster_words(
     yield "head node", "; ".join(login_words(cluster.head_node, marks.get("head node", "")))
     if cluster.login is not None:
         yield "login nodes", "; ".join(login_words(cluster.login, marks.get("login nodes", "")))
+
+
+def _maker(cluster: ParallelClusterPlan) -> str:
+    if not cluster.is_deployed:
+        return "gpu-clusters export --to pcluster, then pcluster create-cluster, after the stacks of the file"
+    end = "goes with this resource" if cluster.deleted_with_stack else "stays when this resource goes"
+    return f"the deployment, by AWS's custom resource in the stack {cluster.stack_name}; the cluster {end}"
 
 
 def slurm_queue_row(fleet: str, queue: SlurmQueueReport) -> Row:

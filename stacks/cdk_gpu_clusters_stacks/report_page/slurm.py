@@ -29,7 +29,8 @@ def controller_box(cluster: SlurmPlan) -> Box:
 def head_node_box(cluster: ParallelClusterPlan) -> Box:
     """The controller of AWS ParallelCluster in the topology, with its queues."""
     queues = [f"queue {one.name}: {', '.join(one.fleets)}" for one in cluster.queues]
-    words = f"head node, {cluster.head_node.instance_type}: made by pcluster, not by the stacks"
+    maker = "the deployment" if cluster.is_deployed else "pcluster, not by the stacks"
+    words = f"head node, {cluster.head_node.instance_type}: made by {maker}"
     return Box(
         style="balancer",
         key="slurm",

@@ -8,12 +8,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from cdk_gpu_clusters.catalogue import Architecture, instance_type
+from cdk_gpu_clusters.catalogue.homes import HomeService, nfs_export
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.fleet.parallelcluster import check_queue_fleet, without_exclusive
 from cdk_gpu_clusters.fleet.profile import PARALLELCLUSTER
 from cdk_gpu_clusters.rules.parallelcluster import (
     MOUNT,
     NAME,
+    PROVIDER_VERSION,
     SYSTEM,
     check_counts,
     check_driver,
@@ -22,6 +24,8 @@ from cdk_gpu_clusters.rules.parallelcluster import (
     check_name,
     check_one_architecture,
     check_one_system,
+    check_provider,
+    check_removal,
     check_settings,
     check_storage_name,
     check_subnets,
@@ -38,11 +42,11 @@ from ._rules import (
     PCS_INFERENCE,
     STORE,
 )
-from .data import ExistingOpenZfsSpec
+from .data import ExistingOpenZfsSpec, StoreSpec, homes_export, homes_service
 from .fleet import FleetSpec, ImageById, ImageByParameter
 from .model import ORCHESTRATORS, ClusterSpec
 from .network import ExistingNetwork, NewNetwork
-from .parallelcluster import HEAD_TYPES, LOGIN_TYPES, ParallelClusterSpec
+from .parallelcluster import HEAD_TYPES, LOGIN_TYPES, CustomResourceSpec, ParallelClusterSpec
 from .pcs import PcsSpec
 from .planned_fleet import PlannedFleet
 
@@ -89,7 +93,7 @@ def check_parallelcluster(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> l
     section = parts.slurm_section
     if isinstance(section, ParallelClusterSpec):
         faults += [*_check_machines(section, fleets), *_check_names(section, parts)]
-        faults += _check_volumes(section, parts)
+        faults += [*_check_volumes(section, parts), *_check_custom_resource(section.custom_resource)]
     return faults
 
 
@@ -197,6 +201,7 @@ def _check_mounts(parts: SpecParts) -> Iterator[Fault]:
     for key, mounts in sections:
         for point, store in mounts.items():
             yield from faults_at((*key, point), [*check_mount_point(point), *check_storage_name(store)])
+            yield from faults_at((*key, point), _check_root_of_efs((parts.stores or {}).get(store)))
             first = mounted.setdefault(point, store)
             if first != store:
                 finding = MOUNT.finding(
@@ -206,6 +211,17 @@ def _check_mounts(parts: SpecParts) -> Iterator[Fault]:
                     fix="mount it at another directory",
                 )
                 yield from faults_at((*key, point), [finding])
+
+
+def _check_root_of_efs(store: StoreSpec | None) -> Iterator[Finding]:
+    service = None if store is None else homes_service(store)
+    if store is not None and service is HomeService.EFS and homes_export(store, service) != nfs_export(service):
+        yield MOUNT.finding(
+            cause="ParallelCluster mounts the root of an EFS file system",
+            got=homes_export(store, service),
+            allowed="/",
+            fix="remove export_path, or use a file system of its own",
+        )
 
 
 def _key_of(section: PcsSpec | ParallelClusterSpec | None) -> Key:
@@ -302,3 +318,21 @@ def _check_volumes(section: ParallelClusterSpec, parts: SpecParts) -> Iterator[F
                     fix=f"add {name}: fsvol-... to parallelcluster.volumes, as aws fsx describe-volumes shows it",
                 )
                 yield from faults_at((*part.key, "mounts", point), [finding])
+
+
+def _check_custom_resource(made: CustomResourceSpec | None) -> Iterator[Fault]:
+    """Find what is surprising about a cluster that the deployment makes. Names of files fit ParallelCluster."""
+    if made is None:
+        return
+    key = (_SECTION, "custom_resource")
+    for finding in check_provider(version=made.version, has_role=made.role_arn is not None):
+        if finding.id == PROVIDER_VERSION.id:
+            fix = "remove it and make another cluster, or keep it as long as there is a cluster of this version"
+            yield from faults_at((*key, "version"), [replace(finding, path="", fix=fix)])
+        else:
+            fix = "write role_arn: of a role with the rights that you allow"
+            yield from faults_at(key, [replace(finding, path="", fix=fix)], at_key=True)
+    for finding in check_removal(is_deleted=made.delete_with_stack):
+        fix = "remove it, and delete the cluster with pcluster delete-cluster"
+        said = replace(finding, path="", got="delete_with_stack: true", allowed="false", fix=fix)
+        yield from faults_at((*key, "delete_with_stack"), [said])

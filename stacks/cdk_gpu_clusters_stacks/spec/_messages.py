@@ -316,6 +316,7 @@ PATTERNS = {
     _pattern_of(_base.Line): ("one line of printable ASCII text", "INFO", ""),
     _pattern_of(monitoring.HostedZoneId): ("the id of a hosted zone", "Z0123456789ABCDEFGHIJ", ""),
     _pattern_of(parallelcluster.VolumeId): ("the id of a volume of FSx for OpenZFS", "fsvol-0123456789abcdef0", ""),
+    _pattern_of(parallelcluster.ParallelClusterVersion): ("a version of AWS ParallelCluster", "3.16.1", ""),
     _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
     _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),
     _pattern_of(data.ExportPath): ("a directory of a file system", "/fsx/home", ""),

@@ -68,8 +68,11 @@ class Resource(Enum):
     QUEUE = auto()
     #: The queue of a single fleet, in its stack.
     FLEET_QUEUE = auto()
-    #: The configuration of AWS ParallelCluster, which is in no template.
+    #: The configuration of AWS ParallelCluster, which is in a template only with the custom resource.
     CONFIGURATION = auto()
+    #: The cluster of AWS ParallelCluster as a custom resource, and the stack of its function.
+    CLUSTER_RESOURCE = auto()
+    CLUSTER_PROVIDER = auto()
 
     #: The cluster of SageMaker HyperPod: what its instance groups share.
     HYPERPOD_CLUSTER = auto()

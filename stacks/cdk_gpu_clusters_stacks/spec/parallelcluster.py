@@ -8,13 +8,16 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from cdk_gpu_clusters.catalogue import Architecture
+from cdk_gpu_clusters.catalogue.parallelcluster import PARALLELCLUSTER_VERSION
 
 from ._base import Name, SpecModel, Text
-from .changes import Resource, updates
+from .changes import Resource, makes, updates
+from .eks import RoleArn
 from .network import Cidr
 from .pcs import QueueSpec, Settings
 
 VolumeId = Annotated[str, StringConstraints(pattern=r"^fsvol-[0-9a-f]{17}$")]
+ParallelClusterVersion = Annotated[str, StringConstraints(pattern=r"^3\.[0-9]+\.[0-9]+$")]
 
 #: Types of the head node and of login nodes by architecture: this library's choice, of four and of two vCPUs.
 HEAD_TYPES: Mapping[Architecture, str] = {Architecture.X86_64: "m7i.xlarge", Architecture.ARM64: "m7g.xlarge"}
@@ -57,9 +60,39 @@ class LoginPoolSpec(SpecModel):
     )
 
 
+class CustomResourceSpec(SpecModel):
+    """The cluster as a resource of the stacks, which AWS's custom resource makes."""
+
+    role_arn: Annotated[RoleArn | None, updates(Resource.CLUSTER_PROVIDER)] = Field(
+        default=None,
+        description="Role of the function that makes, updates and deletes the cluster. Default: AWS's template makes "
+        "one, which may administer the roles of clusters.",
+        examples=["arn:aws:iam::111122223333:role/cluster-operators"],
+    )
+    version: Annotated[ParallelClusterVersion, updates(Resource.CLUSTER_PROVIDER)] = Field(
+        default=PARALLELCLUSTER_VERSION,
+        description="Version of the function, which makes and updates clusters of this version only. Default: the one "
+        "for which this release writes configurations. State it to keep a cluster with a later release.",
+        examples=["3.16.1"],
+    )
+    delete_with_stack: Annotated[bool, updates(Resource.CLUSTER_RESOURCE)] = Field(
+        default=False,
+        description="Whether the cluster goes with its resource, with all nodes and jobs. By default it is kept, and "
+        "`pcluster delete-cluster` deletes it.",
+    )
+
+
 class ParallelClusterSpec(SpecModel):
     """The Slurm cluster, which `gpu-clusters export --to pcluster` describes to the program `pcluster`."""
 
+    custom_resource: Annotated[
+        CustomResourceSpec | None, makes(Resource.CLUSTER_PROVIDER, Resource.CLUSTER_RESOURCE)
+    ] = Field(
+        default=None,
+        description="The deployment makes the cluster, by AWS's custom resource: `{}` for its defaults. Default: "
+        "`pcluster` makes it.",
+        examples=[{}],
+    )
     head_node: Annotated[HeadNodeSpec, _WRITTEN] = Field(default=HeadNodeSpec(), description="The head node.")
     login: Annotated[LoginPoolSpec, _WRITTEN] = Field(default=LoginPoolSpec(), description="The login nodes.")
     slurm_settings: Annotated[Settings, _WRITTEN] = Field(

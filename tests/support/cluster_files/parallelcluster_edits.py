@@ -45,6 +45,8 @@ training:
   fleets:
     batch: { instance_type: g6.12xlarge, min_nodes: 0, max_nodes: 8, capacity: spot }
 """
+_RESOURCE = "  custom_resource: { role_arn: 'arn:aws:iam::111122223333:role/operators' }\n"
+DEPLOYED = PARALLELCLUSTER.replace("  login: {", f"{_RESOURCE}  login: {{")
 _BATCH = "    batch: { instance_type: g6.12xlarge, min_nodes: 0, max_nodes: 8, capacity: spot }\n"
 
 #: Name -> text of the file, text before, text after.
@@ -84,6 +86,31 @@ EDITS_OF_PARALLELCLUSTER: dict[str, tuple[str, str, str]] = {
     "ParallelCluster: other tags": (PARALLELCLUSTER, "project: a", "project: b"),
     "ParallelCluster: another VPC": (_PLACED, "vpc-0123456789abcdef0", "vpc-0123456789abcdef1"),
     "ParallelCluster: another subnet": (_PLACED, "subnet-0123456789abcdef0", "subnet-0123456789abcdef1"),
+    "ParallelCluster: made by the deployment": (PARALLELCLUSTER, "  login: {", f"{_RESOURCE}  login: {{"),
+    "ParallelCluster: made by pcluster again": (DEPLOYED, _RESOURCE, ""),
+    "ParallelCluster: made by pcluster again, without the old cluster": (
+        DEPLOYED.replace("role/operators' }", "role/operators', delete_with_stack: true }"),
+        _RESOURCE.replace("' }", "', delete_with_stack: true }"),
+        "",
+    ),
+    "ParallelCluster: a deployed cluster of more nodes": (DEPLOYED, "nodes: 4", "nodes: 6"),
+    "ParallelCluster: a variable of a deployed cluster": (
+        DEPLOYED,
+        "max_nodes: 8,",
+        "max_nodes: 8, environment: { A: b },",
+    ),
+    "ParallelCluster: a deployed cluster that goes with its stack": (
+        DEPLOYED,
+        "role/operators' }",
+        "role/operators', delete_with_stack: true }",
+    ),
+    "ParallelCluster: another role of the provider": (DEPLOYED, "role/operators", "role/admins"),
+    "ParallelCluster: another version of the provider": (
+        DEPLOYED,
+        "role/operators'",
+        "role/operators', version: 3.15.0",
+    ),
+    "ParallelCluster: other tags of a deployed cluster": (DEPLOYED, "project: a", "project: b"),
     "from EC2 to ParallelCluster": (_PLACED, "orchestrator: parallelcluster", "orchestrator: ec2"),
     "from ParallelCluster to PCS": (_PLACED, "orchestrator: parallelcluster", "orchestrator: pcs"),
 }

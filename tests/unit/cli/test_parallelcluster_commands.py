@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,26 @@ def test_what_reads_other_nodes_says_what_does_the_same(
 ) -> None:
     assert main([command, str(_EXAMPLE)]) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("", "then pcluster create-cluster, after the stacks of the file"),
+        ("custom_resource: {}, ", "custom resource in the stack lab-parallelcluster; the cluster stays when"),
+        ("custom_resource: { delete_with_stack: true }, ", "the cluster goes with this resource"),
+    ],
+)
+def test_the_plan_and_the_report_say_who_makes_the_cluster(
+    key: str, says: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(_CLUSTER.replace("parallelcluster: { ", f"parallelcluster: {{ {key}"))
+    assert main(["plan", str(file)]) == 0
+    assert says in " ".join(capsys.readouterr().out.split())
+    assert main(["report", str(file), "-o", str(file.with_name("report.html"))]) == 0
+    page = file.with_name("report.html").read_text()
+    assert says in unescape(page)
+    assert ("made by the deployment" in page) is bool(key)
 
 
 def test_the_forecast_counts_the_nodes_beside_the_fleets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from cdk_gpu_clusters_stacks.preflight import Account
 from fake_aws import FakeAws, Refusal
 from preflight_account import ACCOUNT, NEW, NOW, spec_of
 
-RECORDED = Path(__file__).resolve().parents[2] / "synth" / "__snapshots__" / "test_cluster_stacks"
+RECORDED = Path(__file__).resolve().parents[2] / "synth" / "__snapshots__" / "test_plan_of_templates"
 GROUP, NODES, PCS = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup", "AWS::PCS::ComputeNodeGroup"
 
 

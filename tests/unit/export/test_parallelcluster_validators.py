@@ -9,9 +9,11 @@ from typing import Any
 
 import boto3
 import pytest
+import yaml
 
 from cdk_gpu_clusters_stacks.export import ExportOptions, export_parallelcluster
 from cdk_gpu_clusters_stacks.spec import read_cluster
+from parallelcluster.deployment import as_texts
 from parallelcluster.installed import account, dry_run
 
 #: A block, a reservation with its placement group, Spot nodes, a queue of two fleets, login nodes, and homes.
@@ -117,7 +119,7 @@ def test_the_warnings_are_the_known_ones(verdicts: list[dict[str, str]]) -> None
     assert {one["type"] for one in verdicts if one["level"] != "ERROR"} <= {"KeyPairValidator"}
 
 
-def test_a_file_of_its_own_orchestrator_has_no_errors(ids: dict[str, str], tmp_path: Path) -> None:
+def test_a_file_of_its_own_orchestrator_has_no_errors_as_a_custom_resource(ids: dict[str, str], tmp_path: Path) -> None:
     ec2, iam, s3 = (client(service, ids) for service in ("ec2", "iam", "s3"))
     # As the stack makes it: the servers admit it, and it admits nobody.
     clients = ec2.create_security_group(GroupName="nodes", Description="Clients", VpcId=ids["vpc"])["GroupId"]
@@ -134,6 +136,8 @@ def test_a_file_of_its_own_orchestrator_has_no_errors(ids: dict[str, str], tmp_p
         **{f"{name}Url": f"s3://my-bucket/{name}.sh" for name in _SCRIPTS},
     }
     options = ExportOptions(outputs={"cluster-parallelcluster": outputs})
-    found = dry_run(exported(_OF_THE_WORD, options, ids, tmp_path), url=ids["url"])
+    configuration = exported(_OF_THE_WORD, options, ids, tmp_path)
+    configuration.write_text(yaml.safe_dump(as_texts(yaml.safe_load(configuration.read_text()))))
+    found = dry_run(configuration, url=ids["url"])
     assert [one for one in found if one["level"] == "ERROR"] == []
     assert {one["type"] for one in found} <= {"KeyPairValidator"}

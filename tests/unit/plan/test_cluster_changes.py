@@ -151,6 +151,32 @@ def test_what_is_replaced_stands_before_what_is_updated(compare: Compare) -> Non
     assert stack.index("replaced") < stack.index("removed")
 
 
+def test_a_cluster_of_parallelcluster_changes_with_the_deployment_or_by_pcluster(compare: Compare) -> None:
+    resource = "Custom::PclusterCluster"
+    updated = only(compare("ParallelCluster: a deployed cluster of more nodes"), resource)
+    assert (updated.stack, updated.keys) == ("lab-parallelcluster", ("training.fleets.trainers.nodes",))
+    assert "queues that change drain" in updated.nodes
+    by_hand = only(compare("ParallelCluster: more nodes"), "AWS ParallelCluster")
+    assert (by_hand.stack, by_hand.keys) == ("lab", updated.keys)
+    assert "pcluster update-cluster" in by_hand.words
+
+
+def test_a_cluster_of_parallelcluster_goes_with_its_resource_only_if_the_file_said_so(compare: Compare) -> None:
+    resource = "Custom::PclusterCluster"
+    kept = only(compare("ParallelCluster: made by pcluster again"), resource)
+    assert kept.effect is Effect.REMOVED
+    assert kept.nodes.startswith("its nodes go on running: pcluster 3.")
+    gone = only(compare("ParallelCluster: made by pcluster again, without the old cluster"), resource)
+    assert gone.nodes == "its nodes go with it, and their jobs"
+
+
+def test_a_provider_of_another_version_leaves_its_clusters(compare: Compare) -> None:
+    change = only(compare("ParallelCluster: another version of the provider"), "AWS::CloudFormation::Stack")
+    assert change.keys == ("parallelcluster.custom_resource.version",)
+    assert "can no longer be updated" in change.nodes
+    assert only(compare("ParallelCluster: another role of the provider"), "AWS::CloudFormation::Stack").nodes == ""
+
+
 @pytest.mark.parametrize("name", EDITS)
 def test_every_statement_says_what_happens_and_why(name: str, compare: Compare) -> None:
     comparison = compare(name)

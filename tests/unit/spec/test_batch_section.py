@@ -9,7 +9,6 @@ import pytest
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.plan import plan_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
-from cluster_files.orchestrators import EXAMPLES, on, training_examples
 
 HEAD = "version: 1\nname: demo\nregion: us-east-1\norchestrator: batch\n"
 NET = "network: { availability_zone: us-east-1a }\n"
@@ -17,35 +16,13 @@ BLOCK = "{ capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, e
 FLEET = "training: {{ fleets: {{ gpu-one: {{ instance_type: p5.48xlarge, nodes: 2, capacity: {} }} }} }}\n"
 RESERVED = FLEET.format("{ reservation: cr-0123456789abcdef0 }")
 
-#: Training examples that AWS Batch refuses, and the rules.
-REFUSED_BY_BATCH = {
-    "eks-g5-dev": {"GPU-BAT-010"},  # Spot
-    "p5-lustre": {"GPU-SPEC-086"},  # nodes without GPUs: their job needs an image
-    "p5en-express-preprocessing": {"GPU-BAT-010", "GPU-SPEC-086"},
-    "p5en-spot": {"GPU-BAT-010"},
-    "p6-b300-existing-reservation": {"GPU-AMI-002"},  # an image with a framework, which the ECS images have not
-    "p6e-gb200-ultraserver": {"GPU-AMI-001", "GPU-BAT-009", "GPU-SPEC-086"},  # arm64
-    "pcs-p4d-mig": {"GPU-BAT-011"},
-    "pcs-spot-queue": {"GPU-BAT-010"},
-    "trn1-training": {"GPU-BAT-020"},
-    "two-fleets": {"GPU-SPEC-086"},
-}
-
 
 def found(tmp_path: Path, text: str) -> list[str]:
     """Ids of the errors and warnings of a file, with their severity."""
     file = tmp_path / "cluster.yaml"
     file.write_text(text, encoding="utf-8")
-    (tmp_path / "dev-tools.sh").write_text("#!/bin/sh\n", encoding="utf-8")
     findings = read_cluster(file).findings
     return [f"{one.id} {one.severity.value}" for one in findings if one.severity.value != "info"]
-
-
-@pytest.mark.parametrize("name", training_examples())
-def test_one_word_puts_a_training_example_on_batch(name: str, tmp_path: Path) -> None:
-    text = on("batch", (EXAMPLES / f"{name}.yaml").read_text("utf-8"))
-    faults = {one.partition(" ")[0] for one in found(tmp_path, text) if one.endswith("error")}
-    assert faults == REFUSED_BY_BATCH.get(name, set())
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters import cluster_settings
-from cdk_gpu_clusters_stacks.plan import plan_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
-from cluster_files.orchestrators import EXAMPLES, on, training_examples
 
 HEAD = "version: 1\nname: demo\nregion: us-east-1\norchestrator: pcs\n"
 NET = "network: { availability_zone: us-east-1a }\n"
@@ -19,12 +17,6 @@ EXISTING = (
     "existing: { cluster_id: pcs_abc1234567, slurm_version: '25.11', security_group_ids: [sg-0123456789abcdef0] }"
 )
 HOME = "data: { home: { efs: {} }, ckpt: { checkpoints: {} } }\n"
-
-#: Training examples that AWS PCS refuses, and the rule; the fix is in the finding.
-REFUSED_BY_PCS = {
-    "p5en-spot": ["GPU-PCS-061"],  # a limit of the spot price
-    "trn1-training": ["GPU-AMI-001"],  # AWS has no PCS-ready image with Neuron drivers
-}
 
 
 def found(tmp_path: Path, text: str) -> list[str]:
@@ -38,27 +30,6 @@ def found(tmp_path: Path, text: str) -> list[str]:
 
 def errors(tmp_path: Path, text: str) -> list[str]:
     return [one.removesuffix(" error") for one in found(tmp_path, text) if one.endswith(" error")]
-
-
-@pytest.mark.parametrize("name", training_examples())
-def test_one_word_puts_a_training_example_on_slurm_and_back(name: str, tmp_path: Path) -> None:
-    text = (EXAMPLES / f"{name}.yaml").read_text("utf-8")
-    assert errors(tmp_path, on("ec2", text)) == []
-    faults = errors(tmp_path, on("pcs", text))
-    assert [one.partition(" ")[2] for one in faults] == REFUSED_BY_PCS.get(name, [])
-    if faults:
-        findings = [one for one in read_cluster(tmp_path / "cluster.yaml").findings if one.severity.value == "error"]
-        assert all(one.fix for one in findings)
-        return
-    plan = plan_cluster(load_cluster(tmp_path / "cluster.yaml"))
-    assert plan.slurm is not None
-    assert [one.compute_node_group is not None for one in plan.fleets] == [True] * len(plan.fleets)
-
-
-def test_the_training_examples_that_slurm_takes_are_most() -> None:
-    names = set(training_examples())
-    assert names >= REFUSED_BY_PCS.keys()
-    assert len(names - REFUSED_BY_PCS.keys()) >= 12
 
 
 def test_a_small_cluster_with_accounting_and_a_login_node_is_made_unless_the_file_says_otherwise(

@@ -315,7 +315,7 @@ def test_the_policy_has_read_only_actions_that_exist(file: str, service: str) ->
 
 def test_the_fleet_of_each_example_has_the_name_that_its_nodes_send() -> None:
     """Recorded templates: the dimension of alarms on nodes, and what `status` asks for without them."""
-    folder = Path(__file__).resolve().parents[2] / "synth" / "__snapshots__" / "test_cluster_stacks"
+    folder = Path(__file__).resolve().parents[2] / "synth" / "__snapshots__" / "test_plan_of_templates"
     groups = {"AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup", "AWS::PCS::ComputeNodeGroup"}
     kinds = set()
     for file in folder.glob("*.json"):
