@@ -127,7 +127,11 @@ def import_hyperpod(foreign: Foreign, draft: Draft, place: Place, orchestrator: 
 def _stay(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dict[str, str]]) -> None:
     """Keep it a cluster of HyperPod."""
     hyperpod_section.write_cluster(
-        draft, recovery=root["NodeRecovery"], mode=root["NodeProvisioningMode"], is_eks=found.is_eks
+        draft,
+        name=root["ClusterName"],
+        recovery=root["NodeRecovery"],
+        mode=root["NodeProvisioningMode"],
+        is_eks=found.is_eks,
     )
     hyperpod_section.write_tiered_checkpoints(draft, root["TieredStorageConfig"])
     if found.is_eks:

@@ -140,8 +140,13 @@ def import_hyperpod_cli(foreign: Foreign, draft: Draft, place: Place, orchestrat
     _write_cluster(draft, root, found)
     replaced = "network, roles, buckets and charts"
     if ORCHESTRATORS[orchestrator].joins_hyperpod:
-        mode = root["node_provisioning_mode"]
-        hyperpod_section.write_cluster(draft, recovery=root["node_recovery"], mode=mode, is_eks=True)
+        hyperpod_section.write_cluster(
+            draft,
+            name=root["hyperpod_cluster_name"],
+            recovery=root["node_recovery"],
+            mode=root["node_provisioning_mode"],
+            is_eks=True,
+        )
         hyperpod_section.write_fleets(draft, found, mounts)
         replaced = "network, roles and buckets; install HyperPod's Helm chart between the two stacks"
     else:

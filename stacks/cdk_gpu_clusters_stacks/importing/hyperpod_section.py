@@ -47,15 +47,18 @@ LOST_OF_GROUPS: Mapping[str, str] = {
 # The cluster.
 
 
-def write_cluster(draft: Draft, *, recovery: Part, mode: Part, is_eks: bool) -> None:
+def write_cluster(draft: Draft, *, name: Part, recovery: Part, mode: Part, is_eks: bool) -> None:
     """Write who replaces nodes, and how they are provisioned.
 
     Args:
         draft: The cluster file.
+        name: The name of the cluster.
         recovery: `NodeRecovery`.
         mode: `NodeProvisioningMode`.
         is_eks: Whether the cluster is on Amazon EKS.
     """
+    text = "the new cluster has a name of its own: what is on the volumes of the old nodes does not move"
+    draft.notes.append(Note(Change.REPLACED, name.name, text, name.place))
     key = (_SECTION, "node_recovery")
     if recovery.is_placeholder:
         draft.fill(*key, value=True, why=was(recovery, "whether SageMaker replaces failed nodes"), of=recovery)
@@ -263,5 +266,5 @@ def _note_group(draft: Draft, group: Group) -> None:
         draft.note(Change.LOST, "a fleet has one instance type: the first one", extra)
     for one in volumes_of(part):
         if (key := one["VolumeKmsKeyId"]).exists:
-            text = "a key of AWS encrypts it; in an app, `volume_key` of the instance group is the key of the second volume"
+            text = "a key of AWS encrypts it; in an app, the instance group takes another for the second volume"
             draft.note(Change.LOST, text, key)
