@@ -32,7 +32,8 @@ from .instance_groups import (
     write_mounts,
 )
 from .judge import Deployed
-from .network import Place, plain_type, put_existing_network
+from .network import Place, put_existing_network
+from .small_nodes import plain_type
 from .stores import write_lustre_by_id
 
 _CHARTS = "the library installs what its nodes need; add other charts as you do today"

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdk_gpu_clusters.catalogue.hyperpod import hyperpod_type_names
-from cdk_gpu_clusters.rules.hyperpod import ml_name
 from cdk_gpu_clusters.rules.interfaces import Orchestrator, plan_interfaces
 
 from ._rules import VALUE
@@ -16,10 +14,9 @@ from .draft import Change, Draft, Note
 from .foreign import Part
 from .group import Group, Market, note_addresses, was, write_efa, write_nodes
 from .instance_groups import ML, InstanceGroups, policy_of, volumes_of, write_mounts
-from .network import plain_type
+from .small_nodes import write_plain_type
 
 _SECTION = "hyperpod"
-_SUCCESSORS = "m7i"
 #: The library's own controller: `controller.instance_type` of the section.
 _CONTROLLER = "m7i.12xlarge"
 _MOST_LOGIN_NODES = 10
@@ -167,21 +164,9 @@ def _write_login(draft: Draft, found: InstanceGroups) -> None:
 
 
 def _write_type(draft: Draft, name: str, part: Part, *, otherwise: str) -> None:
-    """Write the type of nodes beside the fleets: that of the file, or the same size of a newer generation."""
     part["InstanceGroupName"].skip()
     part["SlurmConfig"].skip()
-    given = part["InstanceType"]
-    kind = plain_type(given, prefix=ML)
-    taken = kind or _successor(str(given.value), otherwise)
-    if kind is None:
-        draft.note(Change.REPLACED, f"the catalogue does not have the type: {taken} takes its place", given)
-    given.skip()
-    draft.put(_SECTION, name, "instance_type", value=taken, of=given)
-
-
-def _successor(given: str, otherwise: str) -> str:
-    name = f"{_SUCCESSORS}.{given.rpartition('.')[2]}"
-    return name if ml_name(name) in hyperpod_type_names() else otherwise
+    write_plain_type(draft, (_SECTION, name), part["InstanceType"], otherwise=otherwise, prefix=ML)
 
 
 # The fleets.

@@ -34,8 +34,13 @@ from .hyperpod_cli import (
 )
 from .judge import Deployed, broken_rules
 from .network import Place
-from .parallelcluster import LOST as LOST_OF_PARALLELCLUSTER
-from .parallelcluster import deployed_by_parallelcluster, import_parallelcluster, is_parallelcluster
+from .parallelcluster import ORCHESTRATORS as OF_PARALLELCLUSTER
+from .parallelcluster import (
+    deployed_by_parallelcluster,
+    import_parallelcluster,
+    is_parallelcluster,
+    lost_of_parallelcluster,
+)
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.preflight import Account
@@ -91,10 +96,10 @@ _TOOLS = (
         "AWS ParallelCluster",
         wrote=is_parallelcluster,
         cluster_name=lambda _foreign, stem: fleet_name(stem) or "cluster",
-        orchestrators=lambda _foreign: ("pcs",),
-        write=lambda foreign, draft, place, _word: import_parallelcluster(foreign, draft, place),
+        orchestrators=lambda _foreign: OF_PARALLELCLUSTER,
+        write=import_parallelcluster,
         deployed=lambda foreign, groups, _name: deployed_by_parallelcluster(foreign, groups),
-        lost=lambda _word: LOST_OF_PARALLELCLUSTER,
+        lost=lost_of_parallelcluster,
     ),
     _Tool(
         "Amazon SageMaker HyperPod",
