@@ -53,6 +53,8 @@ _VOLUME = re.compile(r"fsvol-[0-9a-f]{17}")
 _LINES = {"partitionname", "nodename", "nodeset", "frontendname", "downnodes"}
 # aws-parallelcluster 3.16.1, pcluster/config/cluster_config.py, HeadNodeSsh: CIDR_ALL_IPS.
 _EVERYBODY = "0.0.0.0/0"
+# RFC 1918, section 3.
+_INSIDE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 
 
 def write_section(
@@ -98,9 +100,10 @@ def _write_head_node(draft: Draft, head: Part) -> None:
 def _is_inside(cidr: str) -> bool:
     """Whether a range is one of addresses inside networks."""
     try:
-        return IPv4Network(cidr).is_private
+        network = IPv4Network(cidr)
     except ValueError:
         return False
+    return any(network.subnet_of(one) for one in _INSIDE)
 
 
 def _write_login(draft: Draft, pools: Part) -> None:

@@ -30,7 +30,7 @@ NAMES = [file.name for file in FILES]
 def _words(name: str) -> tuple[str, ...]:
     """The orchestrators that a file can become, the first one by default."""
     if name.startswith("parallelcluster/"):
-        return ("pcs",)
+        return ("pcs", "parallelcluster")
     if name.startswith("eksctl/"):
         return ("eks",)
     return ("hyperpod-slurm", "pcs") if "/slurm-" in name else ("hyperpod-eks", "eks")
@@ -146,11 +146,13 @@ def _outside(market: CapacityKind | str) -> CapacityKind:
     )
 
 
+@pytest.mark.parametrize("word", [None, "parallelcluster"])
 @pytest.mark.parametrize("file", list(foreign_files("parallelcluster/")), ids=lambda file: file.name)
-def test_directories_are_mounted_where_the_file_mounts_them(file: ForeignFile) -> None:
+def test_directories_are_mounted_where_the_file_mounts_them(file: ForeignFile, word: str | None) -> None:
+    """The head node of ParallelCluster shares its /home."""
     points = {one["MountDir"] for one in file.values.get("SharedStorage", ())}
-    for fleet in _cluster(file.name).training.fleets.values():
-        assert {*fleet.mounts} == points | {"/home"}
+    for fleet in _cluster(file.name, word).training.fleets.values():
+        assert {*fleet.mounts} == points | ({"/home"} if word is None else set())
 
 
 # Nothing is dropped.
