@@ -187,7 +187,7 @@ def _not_there(tool: str, word: str, words: Sequence[str], file: str) -> Finding
         cause=f"a cluster of {tool} does not become one of this orchestrator",
         got=word,
         allowed=", ".join(words),
-        fix=f"give --to {words[0]}, or no --to; then change `orchestrator` in the cluster file, and see what plan says",
+        fix=f"give --to {words[0]}, then change `orchestrator` in the cluster file, and run gpu-clusters plan",
         path=f"{file}:1:1",
     )
 
