@@ -50,14 +50,20 @@ def foreign_files(folder: str = "") -> Iterator[ForeignFile]:
 
 
 @cache
-def imported(name: str) -> Imported:
+def imported(name: str, orchestrator: str | None = None) -> Imported:
     """What a file becomes."""
     file = next(one for one in foreign_files() if one.name == name)
-    return import_file(FOLDER / name, Place(name=""), target=Path("cluster.yaml"), fill=file.fill)
+    return import_file(
+        FOLDER / name, Place(name=""), target=Path("cluster.yaml"), fill=file.fill, orchestrator=orchestrator
+    )
 
 
-def import_text(text: str, **place: str) -> Imported:
+def import_text(text: str, *, orchestrator: str | None = None, **place: str) -> Imported:
     """What a text becomes."""
     return import_file(
-        Path("theirs.yaml"), Place(name="", **place), target=Path("cluster.yaml"), content=text.encode("utf-8")
+        Path("theirs.yaml"),
+        Place(name="", **place),
+        target=Path("cluster.yaml"),
+        content=text.encode("utf-8"),
+        orchestrator=orchestrator,
     )

@@ -26,6 +26,7 @@ app = new_app()
         "gpu-clusters import pcluster.yaml",
         "gpu-clusters import eks-p5.yaml --zone us-east-1a -o training.yaml",
         "gpu-clusters import cluster-config.json --region us-west-2",
+        "gpu-clusters import cluster-config.json --to eks",
         "gpu-clusters import --auto-scaling-group trainers --region us-east-1",
         "gpu-clusters import pcluster.yaml --set '${INSTANCE}=p5.48xlarge' --set '${NODES}=16'",
         then="Exit status: 0 the cluster file was written, 2 the file cannot be imported, or would be written over.",
@@ -64,6 +65,15 @@ def import_(
             "--set", metavar="PLACEHOLDER=VALUE", help="Value of a placeholder in the file; several times for several."
         ),
     ] = [],  # noqa: B006
+    orchestrator: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="ORCHESTRATOR",
+            help="`orchestrator` of the cluster file: pcs or parallelcluster for ParallelCluster, hyperpod-eks, "
+            "hyperpod-slurm, eks or pcs for HyperPod. Default: pcs, or the same of HyperPod.",
+        ),
+    ] = None,
     target: Annotated[Path, typer.Option("--output", "-o", help="Cluster file to write.")] = Path("cluster.yaml"),
     force: files.Force = False,
     profile: Profile = None,
@@ -75,9 +85,9 @@ def import_(
 ) -> None:
     """Make a cluster file of a file of another tool, and say what becomes better and what is lost.
 
-    ParallelCluster becomes AWS PCS, eksctl Amazon EKS, and HyperPod one of the two, by its orchestrator; nothing is
-    looked up in an account. A launch template or an
-    Auto Scaling group that is deployed becomes plain EC2; the account is only read.
+    ParallelCluster becomes AWS PCS, eksctl Amazon EKS, and HyperPod stays HyperPod, unless --to moves it; nothing is
+    looked up in an account. A launch template or an Auto Scaling group that is deployed becomes plain EC2; the account
+    is only read.
     """
     from cdk_gpu_clusters_stacks.importing import Place, import_file
 
@@ -90,6 +100,8 @@ def import_(
         output.refuse("import: give one of FILE, --auto-scaling-group and --launch-template")
     _refuse_existing(target, force=force)
     if file is None:
+        if orchestrator is not None:
+            output.refuse("import: --to is for a FILE; what an account has becomes orchestrator: ec2")
         place = Place(name=name or "", region=region, zone=zone, vpc_id=vpc)
         made = _of_account(place, target, group=group, launch_template=launch_template, profile=profile)
         source = f"{group or launch_template} in {region}"
@@ -102,6 +114,7 @@ def import_(
         target=target,
         content=output.standard_input() if str(file) == output.STREAM else None,
         fill=_filled(fill),
+        orchestrator=orchestrator,
     )
     _finish(made, source=str(shown), target=target, force=force, as_json=as_json)
 

@@ -47,3 +47,8 @@ NAME = define_rule(
     "two groups of nodes to import have different names",
     source="slurm.conf(5), PartitionName; eksctl names stacks after node groups",
 )
+ORCHESTRATOR = define_rule(
+    "GPU-IMP-009",
+    "a file to import becomes a cluster of an orchestrator that its tool can be moved to",
+    source=f"{_COMMAND}, --to: what the command can write for the tool",
+)

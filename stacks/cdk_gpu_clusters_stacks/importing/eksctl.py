@@ -16,7 +16,8 @@ from .eks import write_version
 from .foreign import Foreign, Part
 from .group import Group, Market, Volume, accelerated, fleet_name, refuse_equal_names, write_fleet
 from .judge import Deployed, deployed_groups, logical_id
-from .network import Place, plain_type, put_existing_network, zones_of
+from .network import Place, put_existing_network, zones_of
+from .small_nodes import plain_type
 
 _NODES = (
     "call what your nodes need in one shell script beside the cluster file, and name it in `user_data` of the fleet"

@@ -193,6 +193,35 @@ def write_tags(draft: Draft, tags: Part, *above: str) -> None:
             draft.put(*above, "tags", name, value=value or "", of=tag)
 
 
+def write_nodes(draft: Draft, group: Group) -> None:
+    """Write the type of a fleet, and how many nodes it has.
+
+    Args:
+        draft: The cluster file.
+        group: The nodes.
+    """
+    key = ("training", "fleets", group.name)
+    draft.put(*key, "instance_type", value=group.instance_type.name, of=group.type_part)
+    draft.origins[key] = group.part
+    if group.minimum == group.maximum or group.market is Market.BLOCK:
+        count = max(1, group.maximum if group.desired is None else group.desired)
+        draft.put(*key, "nodes", value=count, of=group.counts)
+        if group.minimum != group.maximum:
+            text = f"{group.minimum} to {group.maximum} nodes become {count}: a block is paid for up front"
+            draft.note(Change.REPLACED, text, group.counts)
+    else:
+        draft.put(*key, "min_nodes", value=group.minimum, of=group.counts)
+        draft.put(*key, "max_nodes", value=group.maximum, of=group.counts)
+
+
+def write_efa(draft: Draft, group: Group) -> None:
+    """Write whether the nodes of a fleet have EFA, where their type can."""
+    if group.instance_type.supports_efa:
+        draft.put("training", "fleets", group.name, "efa", value=group.efa, of=group.efa_part)
+    elif group.efa:
+        draft.note(Change.LOST, f"{group.instance_type.name} has no EFA", group.efa_part)
+
+
 def write_fleet(
     draft: Draft, group: Group, *, no_spot_price: str = "", orchestrator: Orchestrator = Orchestrator.EC2
 ) -> None:
@@ -205,26 +234,12 @@ def write_fleet(
         orchestrator: Who launches the nodes of the fleet.
     """
     key = ("training", "fleets", group.name)
-    draft.put(*key, "instance_type", value=group.instance_type.name, of=group.type_part)
-    draft.origins[key] = group.part
-    is_block = group.market is Market.BLOCK
-    if group.minimum == group.maximum or is_block:
-        count = max(1, group.maximum if group.desired is None else group.desired)
-        draft.put(*key, "nodes", value=count, of=group.counts)
-        if group.minimum != group.maximum:
-            text = f"{group.minimum} to {group.maximum} nodes become {count}: a block is paid for up front"
-            draft.note(Change.REPLACED, text, group.counts)
-    else:
-        draft.put(*key, "min_nodes", value=group.minimum, of=group.counts)
-        draft.put(*key, "max_nodes", value=group.maximum, of=group.counts)
+    write_nodes(draft, group)
     _write_capacity(draft, (*key, "capacity"), group, no_spot_price)
     _write_placement(draft, key, group)
-    if group.instance_type.supports_efa:
-        draft.put(*key, "efa", value=group.efa, of=group.efa_part)
-    elif group.efa:
-        draft.note(Change.LOST, f"{group.instance_type.name} has no EFA", group.efa_part)
+    write_efa(draft, group)
     _write_volume(draft, (*key, "root_volume"), group.volume)
-    _note_addresses(draft, group, orchestrator)
+    note_addresses(draft, group, orchestrator, theirs=group.addresses)
 
 
 def _write_capacity(draft: Draft, key: tuple[str, ...], group: Group, no_spot_price: str) -> None:
@@ -309,24 +324,27 @@ def _write_volume(draft: Draft, key: tuple[str, ...], volume: Volume) -> None:
         draft.notes.append(Note(Change.BETTER, volume.part.name, "the root volume is encrypted", volume.part.place))
 
 
-def _note_addresses(draft: Draft, group: Group, orchestrator: Orchestrator) -> None:
-    """Say how many addresses of the subnet a node takes, where that changes."""
+def note_addresses(draft: Draft, group: Group, orchestrator: Orchestrator, *, theirs: int) -> None:
+    """Say how many addresses of the subnet a node takes, where that changes.
+
+    Args:
+        draft: The cluster file.
+        group: The nodes.
+        orchestrator: Who launches the nodes of the fleet.
+        theirs: Addresses of a node today.
+    """
     efa = group.efa and group.instance_type.supports_efa
-    plan = plan_interfaces(group.instance_type, efa=efa, orchestrator=orchestrator)
-    ours, theirs = plan.ip_addresses_per_node, group.addresses
+    ours = plan_interfaces(group.instance_type, efa=efa, orchestrator=orchestrator).ip_addresses_per_node
+    name, part = group.instance_type.name, group.efa_part
     if ours < theirs:
-        draft.notes.append(
-            Note(
-                Change.BETTER,
-                group.efa_part.name,
-                f"a node of {group.instance_type.name} takes {theirs} addresses of the subnet, one for each `efa` "
-                f"interface; here it takes {ours}, with the same bandwidth of EFA",
-                group.efa_part.place,
-            )
+        text = (
+            f"a node of {name} takes {theirs} addresses of the subnet, with `efa` interfaces; here it takes {ours}, "
+            "with the same bandwidth of EFA"
         )
+        draft.notes.append(Note(Change.BETTER, part.name, text, part.place))
     elif 0 < theirs < ours:
         text = (
-            f"a node of {group.instance_type.name} takes {ours} addresses of the subnet, one for each `efa` interface, "
-            f"and took {theirs}: see whether the subnet has them"
+            f"a node of {name} takes {ours} addresses of the subnet, with `efa` interfaces, and took {theirs}: see "
+            "whether the subnet has them"
         )
-        draft.notes.append(Note(Change.REPLACED, group.efa_part.name, text, group.efa_part.place))
+        draft.notes.append(Note(Change.REPLACED, part.name, text, part.place))

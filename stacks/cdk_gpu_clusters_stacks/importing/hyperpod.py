@@ -1,10 +1,16 @@
-"""Amazon SageMaker HyperPod, as `aws sagemaker create-cluster --cli-input-json` takes it -> Amazon EKS or AWS PCS."""
+"""Amazon SageMaker HyperPod, as `aws sagemaker create-cluster --cli-input-json` takes it.
+
+It stays a cluster of HyperPod, or moves to Amazon EKS or AWS PCS.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
+
+from . import hyperpod_section
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
 from .group import Group, fleet_name, refuse_equal_names, write_tags
@@ -14,7 +20,7 @@ from .instance_groups import (
     deployed_cluster,
     note_nodes_of_others,
     note_recovery,
-    orchestrator_of,
+    orchestrators_of,
     read_instance_groups,
     region_in,
     region_named_by,
@@ -26,19 +32,41 @@ from .network import Place, put_existing_network
 from .slurm import write_homes, write_login_nodes, write_size
 
 _OF_SLURM = "AWS PCS keeps the controller"
+_FIXED_SIZE = "the size of an instance group of the library is fixed: HyperPod does not scale it"
 _SCALING = "write `min_nodes` and `max_nodes` for a fleet that scales"
-#: Where a value is -> what becomes of it. The longest path that fits is taken.
-LOST: Mapping[str, str] = {
+_OF_ALL: Mapping[str, str] = {
+    "RestrictedInstanceGroups": "only SageMaker trains its own models in such groups",
+    "RestrictedInstanceGroupsConfig": "only SageMaker trains its own models in such groups",
+}
+#: Where a value is -> what becomes of it, by the orchestrator. The longest path that fits is taken.
+_LOST: Mapping[str, str] = {
     **{f"InstanceGroups.{key}": text for key, text in LOST_OF_GROUPS.items()},
+    **_OF_ALL,
     "AutoScaling": _SCALING,
     "ClusterRole": _SCALING,
     "NodeProvisioningMode": "nodes of a fleet always launch one by one, as capacity allows",
     "Orchestrator.Slurm.SlurmConfigStrategy": _OF_SLURM,
-    "RestrictedInstanceGroups": "only SageMaker trains its own models in such groups",
-    "RestrictedInstanceGroupsConfig": "only SageMaker trains its own models in such groups",
     "TieredStorageConfig": "write checkpoints to a store, such as `checkpoints` of `data`, or to /scratch",
     "VpcConfig.SecurityGroupIds": "the fleet has a security group of its own, with EFA's rules",
 }
+_LOST_IN_HYPERPOD: Mapping[str, str] = {
+    **{f"InstanceGroups.{key}": text for key, text in hyperpod_section.LOST_OF_GROUPS.items()},
+    **_OF_ALL,
+    "AutoScaling": _FIXED_SIZE,
+    "ClusterRole": _FIXED_SIZE,
+    "VpcConfig.SecurityGroupIds": "the cluster has a security group of its own, with EFA's rules",
+}
+
+
+def lost_of_hyperpod(orchestrator: str) -> Mapping[str, str]:
+    """Where values are that are lost, and what becomes of them.
+
+    Args:
+        orchestrator: The orchestrator of the cluster file.
+    """
+    return _LOST_IN_HYPERPOD if ORCHESTRATORS[orchestrator].joins_hyperpod else _LOST
+
+
 _PROPERTIES = (
     "InstanceGroups", "VpcConfig", "Orchestrator", "NodeRecovery", "NodeProvisioningMode", "AutoScaling",
     "ClusterRole", "TieredStorageConfig",
@@ -57,39 +85,72 @@ def name_of_hyperpod(foreign: Foreign, otherwise: str) -> str:
     return fleet_name(given or otherwise) or "cluster"
 
 
-def import_hyperpod(foreign: Foreign, draft: Draft, place: Place) -> list[Group]:
-    """Write a cluster file for Amazon EKS or AWS PCS.
+def words_of_hyperpod(foreign: Foreign) -> tuple[str, ...]:
+    """The orchestrators that the cluster can become, the first one by default."""
+    return orchestrators_of(is_eks=foreign.root["Orchestrator"]["Eks"].exists)
+
+
+def import_hyperpod(foreign: Foreign, draft: Draft, place: Place, orchestrator: str) -> list[Group]:
+    """Write a cluster file.
 
     Args:
         foreign: The file.
         draft: The cluster file.
         place: What the file does not say.
+        orchestrator: One of `words_of_hyperpod`.
 
     Returns:
         The groups of nodes that became fleets.
     """
     root = foreign.root
-    eks = root["Orchestrator"]["Eks"]
-    found = read_instance_groups(root["InstanceGroups"], is_eks=eks.exists)
+    found = read_instance_groups(root["InstanceGroups"], is_eks=root["Orchestrator"]["Eks"].exists)
     refuse_equal_names(found.fleets)
     root["ClusterName"].skip()
     draft.put("version", value=1)
     draft.put("name", value=place.name, of=root["ClusterName"])
     region = _put_region(draft, place, root, found)
-    draft.put("orchestrator", value=orchestrator_of(is_eks=found.is_eks), of=root["Orchestrator"])
+    draft.put("orchestrator", value=orchestrator, of=root["Orchestrator"])
     own = [one for group in found.fleets for one in group.part["OverrideVpcConfig"]["Subnets"].items()]
     put_existing_network(draft, place, region, own or root["VpcConfig"]["Subnets"].items(), found.fleets)
     if own:
         root["VpcConfig"]["Subnets"].skip()
     write_tags(draft, root["Tags"])
-    mounts = {group.name: write_mounts(draft, group) for group in found.fleets}
+    mounts = {group.name: write_mounts(draft, group.part) for group in found.fleets}
+    if ORCHESTRATORS[orchestrator].joins_hyperpod:
+        _stay(draft, root, found, mounts)
+    else:
+        _move(draft, root, found, mounts)
+    note_nodes_of_others(draft, found.others)
+    return found.fleets
+
+
+def _stay(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dict[str, str]]) -> None:
+    """Keep it a cluster of HyperPod."""
+    hyperpod_section.write_cluster(
+        draft,
+        name=root["ClusterName"],
+        recovery=root["NodeRecovery"],
+        mode=root["NodeProvisioningMode"],
+        is_eks=found.is_eks,
+    )
+    hyperpod_section.write_tiered_checkpoints(draft, root["TieredStorageConfig"])
     if found.is_eks:
-        _write_eks(draft, eks["ClusterArn"], found)
+        arn = root["Orchestrator"]["Eks"]["ClusterArn"]
+        _write_existing_eks(draft, arn)
+        hyperpod_section.note_one_cluster(draft, arn)
+    else:
+        hyperpod_section.write_slurm(draft, root["Orchestrator"]["Slurm"], found)
+    hyperpod_section.write_fleets(draft, found, mounts)
+
+
+def _move(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dict[str, str]]) -> None:
+    """Take the nodes out of SageMaker."""
+    if found.is_eks:
+        _write_eks(draft, root["Orchestrator"]["Eks"]["ClusterArn"])
     else:
         _write_slurm(draft, root, found, mounts)
     write_instance_groups(draft, found, mounts)
     note_recovery(draft, root["NodeRecovery"], is_eks=found.is_eks)
-    return found.fleets
 
 
 def _put_region(draft: Draft, place: Place, root: Part, found: InstanceGroups) -> str:
@@ -98,6 +159,7 @@ def _put_region(draft: Draft, place: Place, root: Part, found: InstanceGroups) -
     named = region_in(
         [
             root["Orchestrator"]["Eks"]["ClusterArn"],
+            root["Orchestrator"]["Slurm"]["AccountingDatabase"]["SecretArn"],
             *(group.part["TrainingPlanArn"] for group in found.fleets),
             *(one[kind]["DnsName"] for one in storage for kind in ("FsxLustreConfig", "FsxOpenZfsConfig")
               if one[kind].exists),
@@ -108,7 +170,7 @@ def _put_region(draft: Draft, place: Place, root: Part, found: InstanceGroups) -
     return replace(place, region=place.region or region_named_by(named)).put_region(draft, named)
 
 
-def _write_eks(draft: Draft, arn: Part, found: InstanceGroups) -> None:
+def _write_existing_eks(draft: Draft, arn: Part) -> None:
     """The cluster of Amazon EKS, which exists: HyperPod makes none."""
     key = ("eks", "existing")
     name = str(arn.value).rpartition(":cluster/")[2]
@@ -122,12 +184,15 @@ def _write_eks(draft: Draft, arn: Part, found: InstanceGroups) -> None:
         why="the security group that EKS made for it, as describe-cluster shows it", of=arn,
     )  # fmt: skip
     draft.fill(*key, "kubernetes_version", value="1.34", why="its version", of=arn)
+
+
+def _write_eks(draft: Draft, arn: Part) -> None:
+    _write_existing_eks(draft, arn)
     text = (
         "the fleets join the cluster of Amazon EKS that exists, beside the nodes of HyperPod, whose chart brings "
         "device plugins of its own"
     )
     draft.notes.append(Note(Change.REPLACED, arn.name, text, arn.place))
-    note_nodes_of_others(draft, found.others)
 
 
 def _write_slurm(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dict[str, str]]) -> None:
@@ -167,7 +232,6 @@ def _write_slurm(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[s
     for name, groups in queues.items():
         of = groups[0].part["SlurmConfig"]["PartitionNames"]
         draft.put("pcs", "queues", name, "fleets", value=[group.name for group in groups], of=of)
-    note_nodes_of_others(draft, found.others)
 
 
 def deployed_by_hyperpod(foreign: Foreign, name: str) -> Deployed:

@@ -1,4 +1,6 @@
-"""`config.yaml` of the SageMaker HyperPod CLI, as `hyp init cluster-stack` writes it -> Amazon EKS.
+"""`config.yaml` of the SageMaker HyperPod CLI, as `hyp init cluster-stack` writes it.
+
+It stays a cluster of HyperPod on Amazon EKS, or moves to Amazon EKS.
 
 Keys and defaults are those of sagemaker-hyperpod 3.12.0: hyperpod_cluster_stack_template/v1_0/model.py.
 """
@@ -9,6 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
+
+from . import hyperpod_section
 from .draft import Change, Draft, Note
 from .eks import write_version
 from .foreign import Foreign, Part
@@ -19,7 +24,7 @@ from .instance_groups import (
     deployed_cluster,
     note_nodes_of_others,
     note_recovery,
-    orchestrator_of,
+    orchestrators_of,
     read_instance_groups,
     region_in,
     region_named_by,
@@ -27,23 +32,46 @@ from .instance_groups import (
     write_mounts,
 )
 from .judge import Deployed
-from .network import Place, plain_type, put_existing_network
+from .network import Place, put_existing_network
+from .small_nodes import plain_type
 from .stores import write_lustre_by_id
 
 _CHARTS = "the library installs what its nodes need; add other charts as you do today"
 _SCRIPTS = "call the scripts in one shell script beside the cluster file, and name it in `user_data` of the fleet"
-#: Where a value is -> what becomes of it. The longest path that fits is taken.
-LOST: Mapping[str, str] = {
-    **{f"instance_group_settings.{key}": text for key, text in LOST_OF_GROUPS.items()},
-    "enable_hp_inference_feature": "write `inference` for models that are served",
-    "helm_operators": _CHARTS,
-    "node_provisioning_mode": "nodes of a fleet always launch one by one, as capacity allows",
+_OF_ALL: Mapping[str, str] = {
     "on_create_path": _SCRIPTS,
     "rig_s3_bucket_name": "only SageMaker trains its own models in such groups",
     "rig_settings": "only SageMaker trains its own models in such groups",
+}
+#: Where a value is -> what becomes of it, by the orchestrator. The longest path that fits is taken.
+_LOST: Mapping[str, str] = {
+    **{f"instance_group_settings.{key}": text for key, text in LOST_OF_GROUPS.items()},
+    **_OF_ALL,
+    "enable_hp_inference_feature": "write `inference` for models that are served",
+    "helm_operators": _CHARTS,
+    "node_provisioning_mode": "nodes of a fleet always launch one by one, as capacity allows",
     "security_group_id": "the fleet has a security group of its own, with EFA's rules",
     "security_group_ids": "the fleet has a security group of its own, with EFA's rules",
 }
+_LOST_IN_HYPERPOD: Mapping[str, str] = {
+    **{f"instance_group_settings.{key}": text for key, text in hyperpod_section.LOST_OF_GROUPS.items()},
+    **_OF_ALL,
+    "enable_hp_inference_feature": "add HyperPod's inference operator to the cluster of Amazon EKS yourself",
+    "helm_operators": "give these values to HyperPod's Helm chart, which you install between the two stacks",
+    "security_group_id": "the cluster has a security group of its own, with EFA's rules",
+    "security_group_ids": "the cluster has a security group of its own, with EFA's rules",
+}
+
+
+def lost_of_hyperpod_cli(orchestrator: str) -> Mapping[str, str]:
+    """Where values are that are lost, and what becomes of them.
+
+    Args:
+        orchestrator: The orchestrator of the cluster file.
+    """
+    return _LOST_IN_HYPERPOD if ORCHESTRATORS[orchestrator].joins_hyperpod else _LOST
+
+
 #: What the CLI's own stacks are made of, and those of the library make otherwise.
 _OF_ITS_STACKS = (
     "create_eks_cluster_stack", "create_fsx_stack", "create_helm_chart_stack", "create_hyperpod_cluster_stack",
@@ -65,19 +93,25 @@ def is_hyperpod_cli(data: object) -> bool:
     return isinstance(data, Mapping) and bool({"instance_group_settings", "hyperpod_cluster_name"} & data.keys())
 
 
-def name_of_hyperpod_cli(foreign: Foreign) -> str:
+def name_of_hyperpod_cli(foreign: Foreign, _otherwise: str) -> str:
     """The name of the cluster in the file."""
     part = foreign.root["hyperpod_cluster_name"]
     return fleet_name("" if part.is_placeholder else part.text() or "") or "hyperpod-cluster"
 
 
-def import_hyperpod_cli(foreign: Foreign, draft: Draft, place: Place) -> list[Group]:
-    """Write a cluster file for Amazon EKS.
+def words_of_hyperpod_cli(_foreign: Foreign) -> tuple[str, ...]:
+    """The orchestrators that the cluster can become, the first one by default."""
+    return orchestrators_of(is_eks=True)
+
+
+def import_hyperpod_cli(foreign: Foreign, draft: Draft, place: Place, orchestrator: str) -> list[Group]:
+    """Write a cluster file.
 
     Args:
         foreign: The file.
         draft: The cluster file.
         place: What the file does not say.
+        orchestrator: One of `words_of_hyperpod_cli`.
 
     Returns:
         The groups of nodes that became fleets.
@@ -96,20 +130,32 @@ def import_hyperpod_cli(foreign: Foreign, draft: Draft, place: Place) -> list[Gr
         if named is None
         else replace(place, region=place.region or region_named_by(named)).put_region(draft, named)
     )
-    draft.put("orchestrator", value=orchestrator_of(is_eks=True))
+    draft.put("orchestrator", value=orchestrator)
     _write_network(draft, replace(place, zone=place.zone or _zone(named)), region, root, found)
     _skip_zones(draft, zones, named)
     write_tags(draft, root["tags"])
-    mounts = {group.name: write_mounts(draft, group) for group in found.fleets}
+    mounts = {group.name: write_mounts(draft, group.part) for group in found.fleets}
     if (store := _write_file_system(draft, root)) is not None:
         for fleet in mounts.values():
             fleet.setdefault(_MOUNT_POINT, store)
     _write_cluster(draft, root, found)
-    write_instance_groups(draft, found, mounts)
-    note_recovery(draft, root["node_recovery"], is_eks=True)
+    replaced = "network, roles, buckets and charts"
+    if ORCHESTRATORS[orchestrator].joins_hyperpod:
+        hyperpod_section.write_cluster(
+            draft,
+            name=root["hyperpod_cluster_name"],
+            recovery=root["node_recovery"],
+            mode=root["node_provisioning_mode"],
+            is_eks=True,
+        )
+        hyperpod_section.write_fleets(draft, found, mounts)
+        replaced = "network, roles and buckets; install HyperPod's Helm chart between the two stacks"
+    else:
+        write_instance_groups(draft, found, mounts)
+        note_recovery(draft, root["node_recovery"], is_eks=True)
     for key in _OF_ITS_STACKS:
         root[key].skip()
-    text = "stacks of the library take the place of those that the CLI makes: network, roles, buckets and charts"
+    text = f"stacks of the library take the place of those that the CLI makes: {replaced}"
     draft.notes.append(Note(Change.REPLACED, "", text))
     return found.fleets
 

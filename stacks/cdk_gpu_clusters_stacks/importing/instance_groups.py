@@ -20,7 +20,8 @@ from .judge import Deployed
 from .stores import write_lustre_by_name, write_openzfs_by_name
 
 _CLUSTER = "Cluster"
-_ML = "ml."
+#: What SageMaker writes before the names of types of EC2.
+ML = "ml."
 _SCRIPTS = "call the scripts in one shell script beside the cluster file, and name it in `user_data` of the fleet"
 _IMAGE = "an image of HyperPod starts its own agent: fleets take AWS's image for their accelerator"
 _UPDATES = "`update` of the fleet decides whether a change, such as a newer image, replaces running nodes"
@@ -40,13 +41,13 @@ LOST_OF_GROUPS: Mapping[str, str] = {
     "SlurmConfig": "AWS PCS keeps the controller",
     "ThreadsPerCore": "nodes run with the threads that EC2 gives them; jobs ask for cores",
 }
-_ARN = re.compile(r"arn:aws[a-z-]*:(?:eks|sagemaker):([a-z0-9-]+):[0-9]{12}:.+")
+_ARN = re.compile(r"arn:aws[a-z-]*:(?:eks|sagemaker|secretsmanager):([a-z0-9-]+):[0-9]{12}:.+")
 _DNS_REGION = re.compile(r"fs-[0-9a-f]+\.fsx\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 
 
-def orchestrator_of(*, is_eks: bool) -> str:
-    """The orchestrator of the cluster file that a cluster of HyperPod becomes."""
-    return "eks" if is_eks else "pcs"
+def orchestrators_of(*, is_eks: bool) -> tuple[str, ...]:
+    """The orchestrators of the cluster file that a cluster of HyperPod can become, the first one by default."""
+    return ("hyperpod-eks", "eks") if is_eks else ("hyperpod-slurm", "pcs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def read_instance_groups(groups: Part, *, is_eks: bool) -> InstanceGroups:
             continue
         several = part["InstanceRequirements"]["InstanceTypes"].items()
         type_part = several[0] if several and not part["InstanceType"].exists else part["InstanceType"]
-        kind = accelerated(type_part, prefix=_ML) if type_part.exists else None
+        kind = accelerated(type_part, prefix=ML) if type_part.exists else None
         if kind is None:
             found.others.append(part)
         else:
@@ -103,8 +104,10 @@ def _task(part: Part) -> str:
 def _group(part: Part, kind: InstanceType, type_part: Part, *, is_eks: bool) -> Group:
     count = part["InstanceCount"].number() or 0
     plan, spot = part["TrainingPlanArn"], part["CapacityRequirements"]["Spot"]
+    for one in (spot, part["CapacityRequirements"]["OnDemand"]):
+        if one.value == {}:  # as SageMaker takes it
+            one.skip()
     given = part["NetworkInterface"]["InterfaceType"]
-    policy = InterfacePolicy.MINIMUM_IP if given.text() == "efa-only" else InterfacePolicy.EFA_PER_CARD
     return Group(
         name=fleet_name(part["InstanceGroupName"].text() or "nodes"),
         part=part,
@@ -120,7 +123,7 @@ def _group(part: Part, kind: InstanceType, type_part: Part, *, is_eks: bool) -> 
         efa_part=given if given.exists else type_part,
         interfaces=laid_out(
             kind,
-            policy=policy,
+            policy=policy_of(part),
             efa=kind.supports_efa,
             orchestrator=Orchestrator.HYPERPOD_EKS if is_eks else Orchestrator.HYPERPOD_SLURM,
         ),
@@ -128,14 +131,21 @@ def _group(part: Part, kind: InstanceType, type_part: Part, *, is_eks: bool) -> 
     )
 
 
+def policy_of(part: Part) -> InterfacePolicy:
+    """How SageMaker lays out the interfaces of a group."""
+    is_only = part["NetworkInterface"]["InterfaceType"].text() == "efa-only"
+    return InterfacePolicy.MINIMUM_IP if is_only else InterfacePolicy.EFA_PER_CARD
+
+
 def _volume(part: Part) -> Volume:
     """The root volume: that of HyperPod is as its image has it, and is always encrypted."""
-    second = next((one for one in _volumes(part) if not one["RootVolume"].flag()), None)
+    second = next((one for one in volumes_of(part) if not one["RootVolume"].flag()), None)
     size = None if second is None else second["VolumeSizeInGB"]
     return Volume(size_gib=None if size is None else size.number(), encrypted=True, part=part if size is None else size)
 
 
-def _volumes(part: Part) -> Iterator[Part]:
+def volumes_of(part: Part) -> Iterator[Part]:
+    """The EBS volumes of a group."""
     return (one["EbsVolumeConfig"] for one in part["InstanceStorageConfigs"].items() if one["EbsVolumeConfig"].exists)
 
 
@@ -177,7 +187,7 @@ def _note_group(draft: Draft, group: Group) -> None:
     if group.volume.size_gib is not None:
         text = "nodes have one volume: the second one, at /opt/sagemaker, gives the root volume its size"
         draft.notes.append(Note(Change.REPLACED, group.volume.part.name, text, group.volume.part.place))
-    for one in _volumes(part):
+    for one in volumes_of(part):
         if (key := one["VolumeKmsKeyId"]).exists:
             draft.note(Change.LOST, "write the ARN of the key as `encryption_key_arn` of `root_volume`", key)
     if (checks := part["OnStartDeepHealthChecks"]).exists:
@@ -200,10 +210,10 @@ def note_recovery(draft: Draft, recovery: Part, *, is_eks: bool) -> None:
         draft.note(Change.REPLACED, "the watchdog of each node drains it, and repairs or replaces it", recovery)
 
 
-def write_mounts(draft: Draft, group: Group) -> dict[str, str]:
-    """Write the file systems that a group mounts, and give their directories and stores."""
+def write_mounts(draft: Draft, part: Part) -> dict[str, str]:
+    """Write the file systems that an instance group mounts, and give their directories and stores."""
     found: dict[str, str] = {}
-    for one in group.part["InstanceStorageConfigs"].items():
+    for one in part["InstanceStorageConfigs"].items():
         lustre, openzfs = one["FsxLustreConfig"], one["FsxOpenZfsConfig"]
         # Amazon SageMaker API reference, ClusterFsxLustreConfig and ClusterFsxOpenZfsConfig: the default directories.
         if lustre.exists:

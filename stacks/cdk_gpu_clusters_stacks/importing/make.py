@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,20 +10,37 @@ from typing import TYPE_CHECKING
 from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters_stacks.spec import read_cluster
 
-from ._rules import NO_FLEET
+from ._rules import NO_FLEET, ORCHESTRATOR
 from .draft import Change, Draft, Note
 from .eksctl import LOST as LOST_OF_EKSCTL
 from .eksctl import deployed_by_eksctl, import_eksctl, is_eksctl, name_of_eksctl
 from .foreign import Foreign, Part, read_foreign, unknown_kind
-from .group import fleet_name
-from .hyperpod import LOST as LOST_OF_HYPERPOD
-from .hyperpod import deployed_by_hyperpod, import_hyperpod, is_hyperpod, name_of_hyperpod
-from .hyperpod_cli import LOST as LOST_OF_HYPERPOD_CLI
-from .hyperpod_cli import deployed_by_hyperpod_cli, import_hyperpod_cli, is_hyperpod_cli, name_of_hyperpod_cli
+from .group import Group, fleet_name
+from .hyperpod import (
+    deployed_by_hyperpod,
+    import_hyperpod,
+    is_hyperpod,
+    lost_of_hyperpod,
+    name_of_hyperpod,
+    words_of_hyperpod,
+)
+from .hyperpod_cli import (
+    deployed_by_hyperpod_cli,
+    import_hyperpod_cli,
+    is_hyperpod_cli,
+    lost_of_hyperpod_cli,
+    name_of_hyperpod_cli,
+    words_of_hyperpod_cli,
+)
 from .judge import Deployed, broken_rules
 from .network import Place
-from .parallelcluster import LOST as LOST_OF_PARALLELCLUSTER
-from .parallelcluster import deployed_by_parallelcluster, import_parallelcluster, is_parallelcluster
+from .parallelcluster import ORCHESTRATORS as OF_PARALLELCLUSTER
+from .parallelcluster import (
+    deployed_by_parallelcluster,
+    import_parallelcluster,
+    is_parallelcluster,
+    lost_of_parallelcluster,
+)
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters_stacks.preflight import Account
@@ -51,6 +68,69 @@ class Imported:
     findings: tuple[Finding, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    """A tool whose files are imported.
+
+    Attributes:
+        name: Its name.
+        wrote: Whether a file is one of it.
+        cluster_name: The name of the cluster in a file, or one made of the name of the file.
+        orchestrators: The orchestrators that the cluster can become, the first one by default.
+        write: Writes a cluster file for one of them, and gives the groups that became fleets.
+        deployed: What the tool deploys for these groups, under the name of the cluster.
+        lost: Where values are that are lost with an orchestrator, and what becomes of them.
+    """
+
+    name: str
+    wrote: Callable[[object], bool]
+    cluster_name: Callable[[Foreign, str], str]
+    orchestrators: Callable[[Foreign], Sequence[str]]
+    write: Callable[[Foreign, Draft, Place, str], list[Group]]
+    deployed: Callable[[Foreign, Sequence[Group], str], Deployed]
+    lost: Callable[[str], Mapping[str, str]]
+
+
+_TOOLS = (
+    _Tool(
+        "AWS ParallelCluster",
+        wrote=is_parallelcluster,
+        cluster_name=lambda _foreign, stem: fleet_name(stem) or "cluster",
+        orchestrators=lambda _foreign: OF_PARALLELCLUSTER,
+        write=import_parallelcluster,
+        deployed=lambda foreign, groups, _name: deployed_by_parallelcluster(foreign, groups),
+        lost=lost_of_parallelcluster,
+    ),
+    _Tool(
+        "Amazon SageMaker HyperPod",
+        wrote=is_hyperpod,
+        cluster_name=name_of_hyperpod,
+        orchestrators=words_of_hyperpod,
+        write=import_hyperpod,
+        deployed=lambda foreign, _groups, name: deployed_by_hyperpod(foreign, name),
+        lost=lost_of_hyperpod,
+    ),
+    _Tool(
+        "SageMaker HyperPod CLI",
+        wrote=is_hyperpod_cli,
+        cluster_name=name_of_hyperpod_cli,
+        orchestrators=words_of_hyperpod_cli,
+        write=import_hyperpod_cli,
+        deployed=lambda foreign, _groups, name: deployed_by_hyperpod_cli(foreign, name),
+        lost=lost_of_hyperpod_cli,
+    ),
+    _Tool(
+        "eksctl",
+        wrote=is_eksctl,
+        cluster_name=lambda foreign, _stem: name_of_eksctl(foreign),
+        orchestrators=lambda _foreign: ("eks",),
+        write=lambda foreign, draft, place, _word: import_eksctl(foreign, draft, place),
+        deployed=lambda foreign, groups, _name: deployed_by_eksctl(foreign, groups),
+        lost=lambda _word: LOST_OF_EKSCTL,
+    ),
+)
+
+
 def import_file(
     path: Path,
     place: Place,
@@ -58,6 +138,7 @@ def import_file(
     target: Path,
     content: bytes | None = None,
     fill: Mapping[str, str] | None = None,
+    orchestrator: str | None = None,
 ) -> Imported:
     """Make a cluster file of a file of AWS ParallelCluster, eksctl or Amazon SageMaker HyperPod.
 
@@ -67,6 +148,7 @@ def import_file(
         target: The cluster file that it becomes, for messages.
         content: What the file holds, if it is not to be read, such as standard input.
         fill: Placeholders and their values.
+        orchestrator: The `orchestrator` of the cluster file; the usual one for the file if None.
 
     Example:
         >>> made = import_file(
@@ -82,35 +164,32 @@ def import_file(
     if foreign.findings:
         return Imported("", None, (), (), tuple(foreign.findings))
     draft = Draft()
-    data = foreign.document.data
-    if is_parallelcluster(data):
-        tool, lost = "AWS ParallelCluster", LOST_OF_PARALLELCLUSTER
-        named = replace(place, name=place.name or fleet_name(path.stem) or "cluster")
-        groups = import_parallelcluster(foreign, draft, named)
-        deployed = deployed_by_parallelcluster(foreign, groups)
-    elif is_hyperpod(data):
-        tool, lost = "Amazon SageMaker HyperPod", LOST_OF_HYPERPOD
-        named = replace(place, name=place.name or name_of_hyperpod(foreign, path.stem))
-        groups = import_hyperpod(foreign, draft, named)
-        deployed = deployed_by_hyperpod(foreign, named.name)
-    elif is_hyperpod_cli(data):
-        tool, lost = "SageMaker HyperPod CLI", LOST_OF_HYPERPOD_CLI
-        named = replace(place, name=place.name or name_of_hyperpod_cli(foreign))
-        groups = import_hyperpod_cli(foreign, draft, named)
-        deployed = deployed_by_hyperpod_cli(foreign, named.name)
-    elif is_eksctl(data):
-        tool, lost = "eksctl", LOST_OF_EKSCTL
-        named = replace(place, name=place.name or name_of_eksctl(foreign))
-        groups = import_eksctl(foreign, draft, named)
-        deployed = deployed_by_eksctl(foreign, groups)
-    else:
+    tool = next((one for one in _TOOLS if one.wrote(foreign.document.data)), None)
+    if tool is None:
         return Imported("", None, (), (), (unknown_kind(foreign),))
+    words = tool.orchestrators(foreign)
+    word = orchestrator or words[0]
+    if word not in words:
+        return Imported(tool.name, None, (), (), (_not_there(tool.name, word, words, foreign.name),))
+    named = replace(place, name=place.name or tool.cluster_name(foreign, path.stem))
+    groups = tool.write(foreign, draft, named, word)
+    deployed = tool.deployed(foreign, groups, named.name)
     if not groups and not foreign.findings:
         foreign.findings.append(_no_fleet(foreign))
     if foreign.findings:
-        return Imported(tool, None, (), (), _in_order(foreign.findings))
-    _note_lost(draft, foreign, lost)
-    return _checked(tool, draft, deployed, target)
+        return Imported(tool.name, None, (), (), _in_order(foreign.findings))
+    _note_lost(draft, foreign, tool.lost(word))
+    return _checked(tool.name, draft, deployed, target)
+
+
+def _not_there(tool: str, word: str, words: Sequence[str], file: str) -> Finding:
+    return ORCHESTRATOR.finding(
+        cause=f"a cluster of {tool} does not become one of this orchestrator",
+        got=word,
+        allowed=", ".join(words),
+        fix=f"give --to {words[0]}, then change `orchestrator` in the cluster file, and run gpu-clusters plan",
+        path=f"{file}:1:1",
+    )
 
 
 def _no_fleet(foreign: Foreign) -> Finding:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdk_gpu_clusters.catalogue.instances import instance_type
 from cdk_gpu_clusters.catalogue.regions import region as region_of
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.starter import Starter
@@ -125,17 +124,3 @@ def _several(part: Part) -> Note:
         "all subnets must be in one zone, since EFA traffic does not leave it: remove those in other zones",
         part.place,
     )
-
-
-def plain_type(part: Part, *, prefix: str = "") -> str | None:
-    """A type of the catalogue without accelerators; None for all others.
-
-    Args:
-        part: The type.
-        prefix: What the tool writes before the names of EC2.
-    """
-    try:
-        found = instance_type(str(part.value).removeprefix(prefix))
-    except ConfigError:
-        return None
-    return found.name if found.accelerator is None else None

@@ -1,4 +1,4 @@
-"""AWS ParallelCluster 3 -> AWS PCS: queues become fleets, the head node goes, Slurm stays.
+"""AWS ParallelCluster 3: queues become fleets of AWS PCS, where the head node goes, or of ParallelCluster still.
 
 Every default is that of aws-parallelcluster 3.16.1, pcluster/config/cluster_config.py.
 """
@@ -15,6 +15,7 @@ from cdk_gpu_clusters.rules.images import choose_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.pcs import SettingsLevel, check_slurm_settings
 
+from . import parallelcluster_section
 from ._rules import SCHEDULER, SLURM_SETTING
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
@@ -35,8 +36,10 @@ from .slurm import write_homes, write_login_nodes, write_size
 from .stores import write_stores
 
 _OF_SLURM = "AWS PCS keeps the controller"
-#: Where a value is -> what becomes of it. The longest path that fits is taken.
-LOST: Mapping[str, str] = {
+#: The orchestrators that a cluster can become, the first one by default.
+ORCHESTRATORS = ("pcs", "parallelcluster")
+#: Where a value is -> what becomes of it in AWS PCS. The longest path that fits is taken.
+_LOST: Mapping[str, str] = {
     "HeadNode": "AWS PCS runs Slurm's controller itself: there is no head node, and nothing on it",
     "HeadNode.CustomActions": "AWS PCS has no head node: run on login nodes what people need there",
     "LoginNodes": "login nodes of the library are in the network of the fleets, without a public address",
@@ -85,7 +88,20 @@ _NEAREST = {
     "gres": "nothing: the library writes the GPUs of a node into gres.conf",
     "nodeweight": "`Weight` in `node_settings` of `pcs`",
 }
+_OTHER_NODES = (
+    "the catalogue has no such type with accelerators: keep these nodes in a compute node group that you make "
+    "yourself, in the same cluster of AWS PCS"
+)
 _SYSTEMS = {"alinux2023": "al2023", "ubuntu2204": "ubuntu-22.04", "ubuntu2404": "ubuntu-24.04"}
+
+
+def lost_of_parallelcluster(orchestrator: str) -> Mapping[str, str]:
+    """Where values are that are lost, and what becomes of them.
+
+    Args:
+        orchestrator: The orchestrator of the cluster file.
+    """
+    return parallelcluster_section.LOST if orchestrator == "parallelcluster" else _LOST
 
 
 def is_parallelcluster(data: object) -> bool:
@@ -93,13 +109,14 @@ def is_parallelcluster(data: object) -> bool:
     return isinstance(data, Mapping) and "Scheduling" in data and ("HeadNode" in data or "Image" in data)
 
 
-def import_parallelcluster(foreign: Foreign, draft: Draft, place: Place) -> list[Group]:
-    """Write a cluster file for AWS PCS.
+def import_parallelcluster(foreign: Foreign, draft: Draft, place: Place, orchestrator: str) -> list[Group]:
+    """Write a cluster file.
 
     Args:
         foreign: The ParallelCluster file.
         draft: The cluster file.
         place: What the file does not say: name, Region, zone and VPC.
+        orchestrator: One of `ORCHESTRATORS`.
 
     Returns:
         The groups of nodes that became fleets.
@@ -109,45 +126,48 @@ def import_parallelcluster(foreign: Foreign, draft: Draft, place: Place) -> list
     if (scheduler := scheduling["Scheduler"].text()) not in (None, "slurm"):
         scheduling["Scheduler"].refuse(
             SCHEDULER,
-            cause="AWS PCS runs Slurm only",
+            cause="the fleets are nodes of Slurm",
             got=scheduler or "",
             allowed="slurm",
             fix="write the fleets by hand: `gpu-clusters init` begins one",
         )
         return []
-    queues = [(part, list(_groups(root, part))) for part in scheduling["SlurmQueues"].items()]
+    is_pcs = orchestrator == "pcs"
+    queues = [(part, list(_groups(root, part, apart=is_pcs))) for part in scheduling["SlurmQueues"].items()]
     groups = [group for _, found in queues for group in found]
     refuse_equal_names(groups)
     draft.put("version", value=1)
     draft.put("name", value=place.name)
     region = place.put_region(draft, root["Region"])
-    draft.put("orchestrator", value="pcs")
+    draft.put("orchestrator", value=orchestrator)
     subnets = [one for part, found in queues if found for one in part["Networking"]["SubnetIds"].items()]
     put_existing_network(draft, place, region, subnets, groups)
     write_tags(draft, root["Tags"])
     mounts = write_stores(draft, root["SharedStorage"])
-    if "/home" not in mounts:
-        root["HeadNode"]["SharedStorageType"].text()
-        text = "home directories, which the head node shares, are on a new Amazon EFS file system: copy them"
-        mounts["/home"] = write_homes(draft, root["HeadNode"], text)
-    _write_pcs(draft, root, groups, queues, mounts)
-    for group in groups:
-        write_fleet(
-            draft,
-            group,
-            no_spot_price="AWS PCS has no price limit of Spot; you pay the Spot price",
-            orchestrator=Orchestrator.PCS,
-        )
-        _write_node(draft, root, group, mounts)
-    _note_what_is_better(draft, root, groups)
+    if is_pcs:
+        _write_pcs(draft, root, groups, queues, mounts)
+    else:
+        parallelcluster_section.write_section(draft, root, queues, mounts)
+    for queue, found in queues:
+        for group in found:
+            _write_fleet(draft, root, queue, group, is_pcs=is_pcs)
+            if mounts:
+                draft.put("training", "fleets", group.name, "mounts", value=dict(mounts), of=root["SharedStorage"])
+    _note_what_is_better(draft, root, groups, others=_OTHER_NODES if is_pcs else parallelcluster_section.OTHER_NODES)
     return groups
 
 
 # Queues.
 
 
-def _groups(root: Part, queue: Part) -> Iterator[Group]:
-    """The groups of nodes with accelerators of a queue. AWS PCS has no group of which some nodes stay: that is two."""
+def _groups(root: Part, queue: Part, *, apart: bool) -> Iterator[Group]:
+    """The groups of nodes with accelerators of a queue.
+
+    Args:
+        root: The file.
+        queue: The queue.
+        apart: Whether nodes that stay are a group of their own: AWS PCS has no group of which some stay.
+    """
     resources = queue["ComputeResources"].items()
     queue_name = queue["Name"].text() or "queue"
     for resource in resources:
@@ -160,7 +180,7 @@ def _groups(root: Part, queue: Part) -> Iterator[Group]:
             continue
         least, most = resource["MinCount"].number(), resource["MaxCount"].number()
         minimum, maximum = 0 if least is None else least, 10 if most is None else most
-        if 0 < minimum < maximum:
+        if apart and 0 < minimum < maximum:
             yield _group(root, queue, resource, f"{name[:32]}-static", kind, type_part, (minimum, minimum))
             yield _group(root, queue, resource, f"{name[:32]}-dynamic", kind, type_part, (0, maximum - minimum))
         else:
@@ -254,9 +274,21 @@ def interfaces_of(kind: InstanceType, *, efa: bool, is_old: bool) -> list[dict[s
 # What the fleets have beside their groups.
 
 
-def _write_node(draft: Draft, root: Part, group: Group, mounts: Mapping[str, str]) -> None:
-    key = ("training", "fleets", group.name)
+def _write_fleet(draft: Draft, root: Part, queue: Part, group: Group, *, is_pcs: bool) -> None:
+    if is_pcs:
+        no_price = "AWS PCS has no price limit of Spot; you pay the Spot price"
+        write_fleet(draft, group, no_spot_price=no_price, orchestrator=Orchestrator.PCS)
+        _write_image(draft, root["Image"]["Os"], group)
+        return
+    write_fleet(draft, group)
+    own, common = queue["Image"]["CustomAmi"], root["Image"]["CustomAmi"]
     os = root["Image"]["Os"]
+    system = _SYSTEMS.get(str(os.value))
+    parallelcluster_section.write_image(draft, group.name, system=system, image=own if own.exists else common, os=os)
+
+
+def _write_image(draft: Draft, os: Part, group: Group) -> None:
+    key = ("training", "fleets", group.name)
     system = _SYSTEMS.get(str(os.value))
     if not _has_image(group.instance_type, None):
         why = "an image with AWS PCS's agent and the drivers of the accelerator; AWS has none"
@@ -266,8 +298,6 @@ def _write_node(draft: Draft, root: Part, group: Group, mounts: Mapping[str, str
     elif system is not None and _has_image(group.instance_type, system):
         draft.put(*key, "image", value={"os": system}, of=os)
         os.skip()
-    if mounts:
-        draft.put(*key, "mounts", value=dict(mounts), of=root["SharedStorage"])
 
 
 def _has_image(kind: InstanceType, system: str | None) -> bool:
@@ -286,8 +316,12 @@ def _write_pcs(
     root: Part,
     groups: list[Group],
     queues: list[tuple[Part, list[Group]]],
-    mounts: Mapping[str, str],
+    mounts: dict[str, str],
 ) -> None:
+    if "/home" not in mounts:
+        root["HeadNode"]["SharedStorageType"].text()
+        text = "home directories, which the head node shares, are on a new Amazon EFS file system: copy them"
+        mounts["/home"] = write_homes(draft, root["HeadNode"], text)
     settings = root["Scheduling"]["SlurmSettings"]
     write_size(draft, groups, of=root["Scheduling"])
     has_database = settings["Database"].exists or settings["ExternalSlurmdbd"].exists
@@ -407,7 +441,7 @@ def _write_directory(draft: Draft, directory: Part) -> None:
 # The report.
 
 
-def _note_what_is_better(draft: Draft, root: Part, groups: list[Group]) -> None:
+def _note_what_is_better(draft: Draft, root: Part, groups: list[Group], *, others: str) -> None:
     """Take as read what the library does anyway, and say what it does beyond the file."""
     for part in (root["Imds"]["ImdsSupport"], root["HeadNode"]["Imds"]["Secured"]):
         if part.exists:
@@ -429,17 +463,13 @@ def _note_what_is_better(draft: Draft, root: Part, groups: list[Group]) -> None:
         if (point := volume.text()) not in (None, "/scratch"):
             draft.note(Change.REPLACED, f"the local disks are one file system at /scratch, not at {point}", volume)
         for resource in queue["ComputeResources"].items():
-            _note_resource(draft, resource, any(group.part.key == resource.key for group in groups))
+            _note_resource(draft, resource, None if any(group.part.key == resource.key for group in groups) else others)
 
 
-def _note_resource(draft: Draft, resource: Part, is_fleet: bool) -> None:
-    if not is_fleet:
+def _note_resource(draft: Draft, resource: Part, lost: str | None) -> None:
+    if lost is not None:
         if not any(one.path.startswith(resource.place.rsplit(":", 1)[0]) for one in resource.foreign.findings):
-            text = (
-                "the catalogue has no such type with accelerators: keep these nodes in a compute node group that you "
-                "make yourself, in the same cluster of AWS PCS"
-            )
-            draft.note(Change.LOST, text, resource)
+            draft.note(Change.LOST, lost, resource)
         return
     for extra in resource["Instances"].items()[1:]:
         draft.note(Change.LOST, "a fleet has one instance type: the first one", extra)

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.catalogue.pcs import size_limits
 from .draft import Change, Draft, Note
 from .foreign import Part
 from .group import Group
-from .network import plain_type
+from .small_nodes import plain_type
 
 _MOST_LOGIN_NODES = 10
 

@@ -142,7 +142,7 @@ def _ebs(draft: Draft, name: str, part: Part) -> None:
     draft.put("data", name, "efs", value={}, of=part)
     draft.note(
         Change.REPLACED,
-        "AWS PCS has no head node that shares a volume: Amazon EFS takes its place, at the same directory; copy your "
+        "no store is a volume that the head node shares: Amazon EFS takes its place, at the same directory; copy your "
         "data, and delete the volume then",
         part,
     )

@@ -15,7 +15,7 @@ from pcluster.schemas.cluster_schema import ClusterSchema
 
 
 def meaning(text: str) -> dict[str, Any]:
-    """The compute resources and the shared storage of a file."""
+    """The nodes and the shared storage of a file."""
     config = ClusterSchema(cluster_name="cluster").load(yaml.safe_load(text))
     resources = []
     for queue in config.scheduling.queues:
@@ -44,7 +44,15 @@ def meaning(text: str) -> dict[str, Any]:
         }
         for one in config.shared_storage or ()
     ]
-    return {"resources": resources, "storage": storage}
+    logins = config.login_nodes.pools if config.login_nodes else ()
+    return {
+        "resources": resources,
+        "storage": storage,
+        "logins": sum(pool.count for pool in logins),
+        "idle_minutes": config.scheduling.settings.scaledown_idletime,
+        "key": config.head_node.ssh.key_name,
+        "tags": {tag.key: tag.value for tag in config.tags or ()},
+    }
 
 
 json.dump([meaning(text) for text in json.load(sys.stdin)], sys.stdout)

@@ -49,6 +49,22 @@ def test_options_say_what_the_file_does_not(capsys: pytest.CaptureFixture[str]) 
     assert "GPU-IMP-006" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("given", "word"), [([], "hyperpod-eks"), (["--to", "eks"], "eks")])
+def test_what_a_cluster_becomes(given: list[str], word: str) -> None:
+    assert _run(str(FOLDER / "hyperpod" / "eks-g5.json"), *given) == 0
+    assert load_cluster("cluster.yaml").orchestrator == word
+
+
+def test_what_a_cluster_does_not_become(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(str(EKSCTL), "--to", "pcs") == 2
+    told = capsys.readouterr().err
+    assert "GPU-IMP-009" in told
+    assert "allowed: eks\n" in told
+    assert not Path("cluster.yaml").exists()
+    assert _run("--auto-scaling-group", "trainers", "--region", "us-east-1", "--to", "ec2") == 2
+    assert "--to is for a FILE" in capsys.readouterr().err
+
+
 def test_a_placeholder_that_nothing_stands_for_names_the_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(str(PARALLELCLUSTER)) == 2
     told = capsys.readouterr()

@@ -1,4 +1,7 @@
-"""ParallelCluster -> AWS PCS, key by key: what stands for it, what is lost, and which faults stop an import."""
+"""ParallelCluster, key by key: what stands for it, what is lost, and which faults stop an import.
+
+It becomes AWS PCS, or stays ParallelCluster with `--to parallelcluster`.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +42,13 @@ def _file(*queues: Values, slurm: Values | None = None, **changes: object) -> Va
     }
 
 
-def _import(values: Values) -> Imported:
-    return import_text(yaml.safe_dump(values, sort_keys=False), zone="us-east-1a", vpc_id="vpc-0a1b2c3d4e5f60718")
+def _import(values: Values, orchestrator: str | None = None) -> Imported:
+    text = yaml.safe_dump(values, sort_keys=False)
+    return import_text(text, orchestrator=orchestrator, zone="us-east-1a", vpc_id="vpc-0a1b2c3d4e5f60718")
 
 
-def _cluster(values: Values) -> Any:
-    made = _import(values)
+def _cluster(values: Values, orchestrator: str | None = None) -> Any:
+    made = _import(values, orchestrator)
     assert made.text is not None, made.findings
     return yaml.safe_load(made.text)
 
@@ -372,3 +376,134 @@ def test_hostile_and_foreign_text_is_a_located_fault(text: str, rule: str) -> No
     assert made.findings[0].id == rule
     assert made.findings[0].path.startswith("theirs.yaml:")
     assert "version: 1" not in f"{made.findings[0].fix}{made.findings[0].allowed}"
+
+
+# `--to parallelcluster`.
+
+_STAYS = "parallelcluster"
+
+
+def _section(values: Values) -> Any:
+    return _cluster(values, _STAYS)["parallelcluster"]
+
+
+def test_a_cluster_stays_one_of_parallelcluster() -> None:
+    assert _cluster(_file(), _STAYS) == {
+        "version": 1,
+        "name": "theirs",
+        "region": "us-east-1",
+        "orchestrator": "parallelcluster",
+        "network": {
+            "vpc_id": "vpc-0a1b2c3d4e5f60718",
+            "subnet_ids": [SUBNET],
+            "availability_zone": "us-east-1a",
+        },
+        "parallelcluster": {"head_node": {"instance_type": "m7i.large"}},
+        "training": {
+            "fleets": {
+                "gpu": {
+                    "instance_type": "p5.48xlarge",
+                    "min_nodes": 0,
+                    "max_nodes": 4,
+                    "placement": "cluster",
+                    "efa": True,
+                    "image": {"os": "ubuntu-24.04"},
+                }
+            }
+        },
+    }
+
+
+def test_nodes_that_stay_and_nodes_that_come_are_one_fleet_of_parallelcluster() -> None:
+    made = _cluster(_file(_queue(_resource(MinCount=2, MaxCount=8))), _STAYS)
+    (fleet,) = made["training"]["fleets"].values()
+    assert (fleet["min_nodes"], fleet["max_nodes"]) == (2, 8)
+
+
+def test_a_price_limit_of_spot_stays() -> None:
+    queue = _queue(_resource(SpotPrice=20.5), CapacityType="SPOT")
+    (fleet,) = _cluster(_file(queue), _STAYS)["training"]["fleets"].values()
+    assert fleet["capacity"] == {"spot": {"max_price_usd_per_hour": 20.5}}
+
+
+def test_a_queue_with_several_fleets_is_a_partition_over_theirs() -> None:
+    queue = _queue(_resource(Name="a"), _resource(Name="b"), JobExclusiveAllocation=True)
+    made = _import(_file(queue), _STAYS)
+    assert _section(_file(queue))["queues"] == {
+        "gpu": {"fleets": ["gpu-a", "gpu-b"], "slurm_settings": {"OverSubscribe": "EXCLUSIVE"}}
+    }
+    assert any("gpu-a, gpu-b" in note.text for note in made.notes if note.change is Change.REPLACED)
+
+
+def test_settings_stay_but_those_that_parallelcluster_sets() -> None:
+    """JobAcctGatherType is in SLURM_SETTINGS_DENY_LIST of aws-parallelcluster 3.16.1."""
+    rows = [{"JobCompType": "jobcomp/filetxt"}, {"JobAcctGatherType": "jobacct_gather/linux"},
+            {"PartitionName": "all", "Nodes": "ALL"}]  # fmt: skip
+    slurm = {"ScaledownIdletime": 30, "CustomSlurmSettings": rows}
+    queue = _queue(_resource(DynamicNodePriority=5, CustomSlurmSettings={"Feature": "fast"}),
+                   CustomSlurmSettings={"MaxTime": "60"})  # fmt: skip
+    values = _file(queue, slurm=slurm)
+    section = _section(values)
+    assert section["slurm_settings"] == {"JobCompType": "jobcomp/filetxt"}
+    assert section["scale_down_idle_minutes"] == 30
+    assert section["queues"]["gpu"]["slurm_settings"] == {"MaxTime": "60"}
+    assert section["node_settings"]["gpu"] == {"Feature": "fast", "Weight": "5"}
+    made = _import(values, _STAYS)
+    assert _notes(made, Change.LOST, "JobAcctGatherType") == [
+        "ParallelCluster sets this itself at the level of the cluster"
+    ]
+    assert "queues" in _notes(made, Change.LOST, "CustomSlurmSettings[2]")[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("m7i.2xlarge", "m7i.2xlarge"), ("m5.4xlarge", "m7i.4xlarge"), ("c6gn.2xlarge", None), ("t2.nano", "m7i.xlarge")],
+)
+def test_the_head_node_keeps_its_size(given: str, kept: str | None) -> None:
+    """The last but one has a processor of another architecture than the nodes, and is refused."""
+    made = _import(_file(HeadNode={"InstanceType": given}), _STAYS)
+    if kept is None:
+        assert "GPU-PCL-011" in {one.id for one in made.findings}
+        return
+    assert yaml.safe_load(made.text or "")["parallelcluster"]["head_node"]["instance_type"] == kept
+
+
+@pytest.mark.parametrize(("given", "kept"), [(None, None), ("203.0.113.0/24", None), ("10.1.0.0/16", "10.1.0.0/16")])
+def test_ssh_stays_open_to_the_inside_only(given: str | None, kept: str | None) -> None:
+    ssh = {"KeyName": "mine", **({"AllowedIps": given} if given else {})}
+    values = _file(HeadNode={"InstanceType": "m7i.large", "Ssh": ssh})
+    assert _section(values)["head_node"].get("ssh_cidr") == kept
+    better = [note.text for note in _import(values, _STAYS).notes if note.change is Change.BETTER]
+    assert any("SSH of the head node" in text for text in better) == (kept is None)
+
+
+def test_login_nodes_are_one_pool() -> None:
+    pools = [{"Name": "a", "Count": 2, "InstanceType": "m7i.xlarge"}, {"Name": "b", "Count": 1}]
+    values = _file(LoginNodes={"Pools": pools})
+    assert _section(values)["login"] == {"nodes": 2, "instance_type": "m7i.xlarge"}
+    assert _notes(_import(values, _STAYS), Change.LOST, "Pools[1]")
+
+
+def test_an_own_image_of_parallelcluster_stays() -> None:
+    first, second = _queue(Image={"CustomAmi": "ami-0a1b2c3d4e5f60717"}), _queue(Name="other")
+    values = _file(first, second, Image={"Os": "ubuntu2404", "CustomAmi": "ami-0a1b2c3d4e5f60718"})
+    fleets = _cluster(values, _STAYS)["training"]["fleets"]
+    assert fleets["gpu"]["image"] == {"id": "ami-0a1b2c3d4e5f60717", "os": "ubuntu-24.04"}
+    assert fleets["other"]["image"] == {"id": "ami-0a1b2c3d4e5f60718", "os": "ubuntu-24.04"}
+
+
+@pytest.mark.parametrize(("given", "kept"), [("fsvol-0a1b2c3d4e5f60715", "fsvol-0a1b2c3d4e5f60715"),
+                                             ("${VOLUME}", "fsvol-0123456789abcdef0")])  # fmt: skip
+def test_a_volume_of_openzfs_is_mounted_by_its_id(given: str, kept: str) -> None:
+    store = {
+        "Name": "homes",
+        "StorageType": "FsxOpenZfs",
+        "MountDir": "home2",
+        "FsxOpenZfsSettings": {"VolumeId": given},
+    }
+    assert _section(_file(SharedStorage=[store]))["volumes"] == {"homes": kept}
+
+
+def test_parallelcluster_does_not_become_amazon_eks() -> None:
+    (found,) = _import(_file(), "eks").findings
+    assert (found.id, found.allowed) == ("GPU-IMP-009", "pcs, parallelcluster")

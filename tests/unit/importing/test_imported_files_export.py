@@ -1,7 +1,8 @@
 """Public files, imported and exported again to ParallelCluster, mean the same to ParallelCluster's own schema.
 
-What differs on purpose is in the report of the import, and is stated here: a volume that the head node shares is on
-Amazon EFS, home directories are a store of their own, and reserved capacity has no placement group of the tool.
+They go over AWS PCS (`exported`), or stay clusters of ParallelCluster (`stayed`). What differs on purpose is in the
+report of the import, and is stated here: a volume that the head node shares is on Amazon EFS, home directories are a
+store of their own on AWS PCS, and reserved capacity has no placement group of the tool.
 """
 
 from __future__ import annotations
@@ -33,26 +34,41 @@ EKSCTL = [file for file in foreign_files("eksctl/") if file.name != _ON_EKS_ONLY
 _ACCELERATED = {name for name, kind in instance_types().items() if kind.accelerator is not None}
 
 
+#: End of the name of an output -> a value of it.
+_VALUES = {
+    "FileSystemId": "fs-0a1b2c3d4e5f60717",
+    "SubnetId": "subnet-0a1b2c3d4e5f60711",
+    "GroupId": "sg-0a1b2c3d4e5f60711",
+    "Url": "s3://assets/script.sh",
+}
+
+
+class _AnyOutput(dict[str, str]):
+    def get(self, key: str, default: object = None) -> str:
+        return next(value for end, value in _VALUES.items() if key.endswith(end))
+
+
 class _AnyStack(dict[str, Mapping[str, str]]):
     """The outputs of stacks that were deployed."""
 
     def get(self, key: str, default: object = None) -> Mapping[str, str]:
-        return {"FileSystemId": "fs-0a1b2c3d4e5f60717", "FleetSubnetId": "subnet-0a1b2c3d4e5f60711"}
+        return _AnyOutput()
 
 
-def _read(name: str) -> Reading:
+def _read(name: str, orchestrator: str | None = None) -> Reading:
     """What a file becomes; clusters of EKS with one word changed, and their section is a warning then."""
-    text = imported(name).text
+    text = imported(name, orchestrator).text
     assert text is not None
     return read_cluster("cluster.yaml", content=text.replace("orchestrator: eks", "orchestrator: ec2").encode())
 
 
 @cache
-def exported(name: str) -> str:
-    """A file, imported for its own orchestrator, and exported as one of ParallelCluster."""
-    reading = _read(name)
+def exported(name: str, orchestrator: str | None = None) -> str:
+    """A file, imported, and exported as one of ParallelCluster."""
+    reading = _read(name, orchestrator)
     assert reading.spec is not None, reading.findings
-    options = ExportOptions(volumes={"homedirs": _VOLUME}, outputs=_AnyStack())
+    volumes = {"homedirs": _VOLUME} if orchestrator is None else {}
+    options = ExportOptions(volumes=volumes, outputs=_AnyStack())
     made = export_parallelcluster(reading.spec, options)
     assert "cluster-config.yaml" in made.files, made.faults
     assert not [fault for fault in made.faults if fault.finding.severity.value == "error"]
@@ -70,6 +86,7 @@ def meanings() -> dict[str, Any]:
     texts = {
         **originals,
         **{f"exported {name}": exported(name) for name in (*PARALLELCLUSTER, *(file.name for file in EKSCTL))},
+        **{f"stayed {name}": exported(name, "parallelcluster") for name in PARALLELCLUSTER},
     }
     done = run_in_parallelcluster(_MEANINGS, stdin=json.dumps([*texts.values()]))
     assert done.returncode == 0, done.stderr[-2000:]
@@ -89,19 +106,37 @@ def _nodes(meaning: Any) -> Counter[tuple[object, ...]]:
     return found
 
 
+@pytest.mark.parametrize("way", ["exported", "stayed"])
 @pytest.mark.parametrize("name", PARALLELCLUSTER)
-def test_nodes_mean_the_same_to_parallelcluster(name: str, meanings: dict[str, Any]) -> None:
-    assert _nodes(meanings[f"exported {name}"]) == _nodes(meanings[f"original {name}"])
+def test_nodes_mean_the_same_to_parallelcluster(name: str, way: str, meanings: dict[str, Any]) -> None:
+    assert _nodes(meanings[f"{way} {name}"]) == _nodes(meanings[f"original {name}"])
+
+
+@pytest.mark.parametrize("name", PARALLELCLUSTER)
+def test_nodes_stay_as_many_compute_resources(name: str, meanings: dict[str, Any]) -> None:
+    """Nodes that stay and nodes that come are one compute resource still, unlike on the way over AWS PCS."""
+    before = [one for one in meanings[f"original {name}"]["resources"] if one["types"][0] in _ACCELERATED]
+    assert len(meanings[f"stayed {name}"]["resources"]) == len(before)
+
+
+@pytest.mark.parametrize("name", PARALLELCLUSTER)
+def test_what_is_around_the_nodes_stays_the_same_to_parallelcluster(name: str, meanings: dict[str, Any]) -> None:
+    before, after = meanings[f"original {name}"], meanings[f"stayed {name}"]
+    assert (after["logins"], after["key"]) == (before["logins"], before["key"])
+    # Nodes that never end by themselves are lost, with a line of the report.
+    assert after["idle_minutes"] == (10 if before["idle_minutes"] == -1 else before["idle_minutes"])
+    assert after["tags"].items() >= before["tags"].items()
 
 
 def _stores(meaning: Any) -> dict[str, tuple[str, str | None]]:
     return {one["directory"]: (one["kind"], one["id"]) for one in meaning["storage"]}
 
 
+@pytest.mark.parametrize("way", ["exported", "stayed"])
 @pytest.mark.parametrize("name", PARALLELCLUSTER)
-def test_directories_mean_the_same_to_parallelcluster(name: str, meanings: dict[str, Any]) -> None:
-    before, after = _stores(meanings[f"original {name}"]), _stores(meanings[f"exported {name}"])
-    assert {*after} == {*before, "/home"}
+def test_directories_mean_the_same_to_parallelcluster(name: str, way: str, meanings: dict[str, Any]) -> None:
+    before, after = _stores(meanings[f"original {name}"]), _stores(meanings[f"{way} {name}"])
+    assert {*after} == {*before, *(["/home"] if way == "exported" else [])}
     for directory, (kind, file_system) in before.items():
         assert after[directory][0] == ("EFS" if kind == "EBS" else kind)
         assert file_system is None or after[directory][1] == file_system

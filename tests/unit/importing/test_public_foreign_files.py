@@ -20,16 +20,31 @@ from cdk_gpu_clusters_stacks.importing.draft import Change, Note
 from cdk_gpu_clusters_stacks.importing.eksctl import LOST
 from cdk_gpu_clusters_stacks.plan import plan_cluster
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, capacity_terms, read_cluster
+from cdk_gpu_clusters_stacks.spec.capacity import training_plan_of
 from foreign_files import FOLDER, ForeignFile, foreign_files, import_text, imported, sources
 
 FILES = list(foreign_files())
 NAMES = [file.name for file in FILES]
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """The orchestrators that a file can become, the first one by default."""
+    if name.startswith("parallelcluster/"):
+        return ("pcs", "parallelcluster")
+    if name.startswith("eksctl/"):
+        return ("eks",)
+    return ("hyperpod-slurm", "pcs") if "/slurm-" in name else ("hyperpod-eks", "eks")
+
+
+_FILES = {file.name: file for file in FILES}
+#: Every file with each of its words; None for the default.
+WAYS = [(name, word if number else None) for name in NAMES for number, word in enumerate(_words(name))]
 _LICENCES = {"MIT-0", "MIT", "Apache-2.0"}
 
 
 @cache
-def _cluster(name: str) -> ClusterSpec:
-    made = imported(name)
+def _cluster(name: str, orchestrator: str | None = None) -> ClusterSpec:
+    made = imported(name, orchestrator)
     assert made.text is not None, made.findings
     reading = read_cluster("cluster.yaml", content=made.text.encode())
     assert reading.spec is not None, reading.findings
@@ -47,11 +62,11 @@ def test_there_are_thirty_files_each_with_its_source_and_a_permissive_licence() 
         assert source["path"], name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_plan_takes_the_cluster_file_of(name: str) -> None:
-    plan = plan_cluster(_cluster(name))
-    assert plan.fleets
-    made = imported(name)
+@pytest.mark.parametrize(("name", "word"), WAYS)
+def test_plan_takes_the_cluster_file_of(name: str, word: str | None) -> None:
+    spec, made = _cluster(name, word), imported(name, word)
+    assert spec.orchestrator == (word or _words(name)[0])
+    assert plan_cluster(spec).fleets
     assert made.text is not None
     assert made.text.count("# CHANGE") == sum(note.change is Change.FILLED for note in made.notes)
 
@@ -60,7 +75,7 @@ def test_plan_takes_the_cluster_file_of(name: str) -> None:
 
 _ACCELERATED = {name for name, kind in instance_types().items() if kind.accelerator is not None}
 _EFA = {name for name, kind in instance_types().items() if kind.supports_efa}
-Asked = tuple[str, int, CapacityKind, bool]
+Asked = tuple[str, int, CapacityKind | str, bool]
 
 
 def _asked_of_parallelcluster(values: Any) -> Iterator[Asked]:
@@ -93,7 +108,7 @@ def _asked_of_hyperpod(values: Any) -> Iterator[Asked]:
     for one in values.get("InstanceGroups") or values["instance_group_settings"]:
         kind = one["InstanceType"].removeprefix("ml.")
         if kind in _ACCELERATED:
-            market = CapacityKind.CAPACITY_BLOCK if "TrainingPlanArn" in one else CapacityKind.ON_DEMAND
+            market = one.get("TrainingPlanArn", CapacityKind.ON_DEMAND)
             market = CapacityKind.SPOT if "Spot" in one.get("CapacityRequirements", ()) else market
             yield kind, one["InstanceCount"], market, kind in _EFA
 
@@ -112,22 +127,32 @@ def _made(spec: ClusterSpec) -> list[Asked]:
     for name, fleet in spec.training.fleets.items():
         whole = name.removesuffix("-static").removesuffix("-dynamic")
         before = totals[whole][1] if whole in totals else 0
-        kind = capacity_terms(fleet.capacity).kind
+        kind = training_plan_of(fleet.capacity) or capacity_terms(fleet.capacity).kind
         totals[whole] = (fleet.instance_type, before + fleet.maximum_nodes, kind, bool(fleet.efa))
     return sorted(totals.values(), key=str)
 
 
-@pytest.mark.parametrize("file", FILES, ids=NAMES)
-def test_types_counts_capacity_and_efa_are_those_of(file: ForeignFile) -> None:
-    asked = _ASKED[file.name.partition("/")[0]](file.values)
-    assert _made(_cluster(file.name)) == sorted(asked, key=str)
+@pytest.mark.parametrize(("name", "word"), WAYS)
+def test_types_counts_capacity_and_efa_are_those_of(name: str, word: str | None) -> None:
+    asked: Iterator[Asked] = _ASKED[name.partition("/")[0]](_FILES[name].values)
+    if word in ("eks", "pcs"):  # a training plan, which serves SageMaker only, becomes a block
+        asked = ((kind, count, _outside(market), efa) for kind, count, market, efa in asked)
+    assert _made(_cluster(name, word)) == sorted(asked, key=str)
 
 
+def _outside(market: CapacityKind | str) -> CapacityKind:
+    return (
+        CapacityKind.CAPACITY_BLOCK if isinstance(market, str) and market.startswith("arn:") else CapacityKind(market)
+    )
+
+
+@pytest.mark.parametrize("word", [None, "parallelcluster"])
 @pytest.mark.parametrize("file", list(foreign_files("parallelcluster/")), ids=lambda file: file.name)
-def test_directories_are_mounted_where_the_file_mounts_them(file: ForeignFile) -> None:
+def test_directories_are_mounted_where_the_file_mounts_them(file: ForeignFile, word: str | None) -> None:
+    """The head node of ParallelCluster shares its /home."""
     points = {one["MountDir"] for one in file.values.get("SharedStorage", ())}
-    for fleet in _cluster(file.name).training.fleets.values():
-        assert {*fleet.mounts} == points | {"/home"}
+    for fleet in _cluster(file.name, word).training.fleets.values():
+        assert {*fleet.mounts} == points | ({"/home"} if word is None else set())
 
 
 # Nothing is dropped.
@@ -165,14 +190,15 @@ def _more(value: Any) -> Any:
     return [_more(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("file", FILES, ids=NAMES)
-def test_a_key_that_no_tool_has_is_lost_with_its_line(file: ForeignFile) -> None:
+@pytest.mark.parametrize(("name", "word"), WAYS)
+def test_a_key_that_no_tool_has_is_lost_with_its_line(name: str, word: str | None) -> None:
     """In every mapping of the file: by itself, or with what is around it."""
+    file = _FILES[name]
     if file.name.startswith("hyperpod"):
         lines, unknown = _with_unknown_keys_as_json(file.values)
     else:
         lines, unknown = _with_unknown_keys(file.text)
-    made = import_text("\n".join(lines))
+    made = import_text("\n".join(lines), orchestrator=word)
     assert made.text is not None, made.findings
     said = [int(note.place.rsplit(":", 2)[1]) for note in made.notes if _is_gone(note) and note.place]
     assert unknown
