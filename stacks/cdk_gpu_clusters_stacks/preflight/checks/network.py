@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_network
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
@@ -384,7 +385,7 @@ def _endpoints_sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
             yield failed(f"{name} is not in {words(lacking)}", fix=f"choose control zones of {words(sorted(offered))}")
 
 
-# Existing security groups that the file names.
+# Existing security groups: those that the file names, and the default group of an existing VPC.
 
 _NO_STORE = "the file names no existing file system"
 
@@ -482,3 +483,45 @@ def _rule_count(store: ExistingLustreOptions, inquiry: Inquiry) -> Verdict:
     rules = _rules(store.security_group_id, inquiry)
     fullest = max(sum(rule["IsEgress"] is egress for rule in rules) for egress in (False, True))
     return weigh(quota("security-group-rules"), inquiry, used=lambda: fullest, least=needed)
+
+
+def _meeting_in_default_group(cluster: Cluster) -> Mapping[str, str]:
+    """The existing VPC, if multi-node jobs of AWS Batch run in it."""
+    meets = any(fleet.profile.joins_batch and fleet.spec.maximum_nodes > 1 for fleet in cluster.fleets.values())
+    return _vpc(cluster) if meets else {}
+
+
+@define_check(
+    "GPU-PRE-094",
+    "the default security group of an existing VPC lets containers of multi-node jobs of AWS Batch reach each other",
+    source='AWS Batch user guide, "Multi-node parallel jobs": without security groups of the compute environment, the '
+    "interfaces of containers have the default group of the VPC",
+    calls=(SECURITY_GROUPS, SECURITY_GROUP_RULES, SUBNETS),
+    subjects=_meeting_in_default_group,
+    unless="no multi-node job of AWS Batch runs in an existing VPC",
+)
+def _containers_meet(vpc_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
+    network = inquiry.cluster.existing_network
+    wanted = [*_named("group-name", "default"), *_in_vpc(inquiry)]
+    groups = inquiry.ask(SECURITY_GROUPS, Filters=wanted)["SecurityGroups"]
+    if not groups or network is None:
+        raise NoAnswer(f"there is no default security group of {vpc_id}", fix="see GPU-PRE-071")
+    group_id = groups[0]["GroupId"]
+    rules = _rules(group_id, inquiry)
+    ranges = [_found_subnet(one, inquiry)["CidrBlock"] for one in network.subnet_ids]
+    for egress, direction in ((False, "in"), (True, "out")):
+        given = [rule for rule in rules if rule["IsEgress"] is egress and _is_of_nodes(rule, group_id, ranges)]
+        if not any(_covers(rule, 0, 65_535) for rule in given):
+            yield failed(
+                f"{group_id}, the default group of {vpc_id}, does not let TCP {direction} with itself as peer: the "
+                "nodes of a job never find each other",
+                fix=f"add a rule {direction} for all traffic with {group_id} as peer, as EC2 makes it",
+            )
+
+
+def _is_of_nodes(rule: Mapping[str, Any], group_id: str, ranges: Sequence[str]) -> bool:
+    """Whether the peers of a rule include the members of a group, whose addresses are in some ranges."""
+    allowed = rule.get("CidrIpv4")
+    if allowed is None:
+        return _is_own(rule, group_id)
+    return all(ip_network(one).subnet_of(ip_network(allowed)) for one in ranges)
