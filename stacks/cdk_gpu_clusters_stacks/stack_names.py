@@ -40,17 +40,19 @@ def inference_stack(cluster: str, fleet: str) -> str:
     return f"{cluster}-inference-{fleet}"
 
 
-def fleet_path(stack: str, kind: str, *, in_auto_scaling_group: bool) -> str:
+def fleet_path(stack: str, kind: str, *, group_type: str) -> str:
     """Name of a fleet in the metrics of its nodes: the path of its construct.
 
     Args:
         stack: The stack of the fleet.
         kind: Kind of the stack: `fleet`, `inference` or `login`.
-        in_auto_scaling_group: Whether its nodes are an Auto Scaling group of the stack, as on plain EC2.
+        group_type: Type of the resource that its nodes are a group of, such as `AWS::EKS::Nodegroup`.
     """
     if kind == "login":
         return f"{stack}/Login"
-    if not in_auto_scaling_group:
+    if group_type == "AWS::Batch::ComputeEnvironment":
+        return f"{stack}/Environment"
+    if group_type != "AWS::AutoScaling::AutoScalingGroup":
         return f"{stack}/Nodes"
     return f"{stack}/Service/Fleet" if kind == "inference" else f"{stack}/Fleet"
 

@@ -265,6 +265,37 @@ training:
     trainers: {{ instance_type: p5.48xlarge, nodes: 2, image: {{ id: {SLURM_IMAGE}, os: al2023 }} }}
 """
 
+#: A cluster of SageMaker HyperPod on Slurm, with nodes of a training plan and others.
+PLAN = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:training-plan/research"
+ON_HYPERPOD = f"""
+version: 1
+name: llama
+region: us-east-1
+orchestrator: hyperpod-slurm
+network: {{ availability_zone: us-east-1a }}
+hyperpod:
+  login: {{ nodes: 2 }}
+  groups: {{ trainers: {{ volume_gib: 500 }} }}
+training:
+  fleets:
+    trainers: {{ instance_type: p5.48xlarge, nodes: 16, capacity: {{ training_plan: "{PLAN}" }} }}
+    more: {{ instance_type: p5.48xlarge, nodes: 2 }}
+"""
+
+#: The same on Amazon EKS, on Spot, with an image of its own, on an existing cluster of EKS.
+ON_HYPERPOD_EKS = f"""
+version: 1
+name: llama
+region: us-east-1
+orchestrator: hyperpod-eks
+eks:
+  existing: {{ cluster_name: research, cluster_security_group_id: {CLIENTS_GROUP}, kubernetes_version: "1.34" }}
+network: {{ vpc_id: {VPC}, subnet_ids: [{FLEET_SUBNET}], availability_zone: us-east-1a }}
+training:
+  fleets:
+    trainers: {{ instance_type: p5.48xlarge, nodes: 4, capacity: spot, image: {{ id: {SLURM_IMAGE}, os: al2023 }} }}
+"""
+
 #: An existing Slurm cluster in an existing network.
 ON_EXISTING_PCS = f"""
 version: 1
@@ -586,6 +617,93 @@ def limit(value: float) -> Any:
     return {"Quota": {"Value": value}}
 
 
+#: Quotas of SageMaker, in the words of its guide, and for Spot in those of ListServiceQuotas output in public.
+HYPERPOD_QUOTAS = (
+    "ml.p5.48xlarge for cluster usage",
+    "ml.m7i.12xlarge for cluster usage",
+    "ml.m7i.xlarge for cluster usage",
+    "ml.p5.48xlarge for cluster spot instance usage",
+    "Maximum number instances allowed per SageMaker HyperPod cluster",
+    "Total number of instances allowed across SageMaker HyperPod clusters",
+    "Total number of Spot instances allowed across SageMaker HyperPod clusters",
+    "Maximum size of EBS volume in GB for a SageMaker HyperPod cluster instance",
+)
+
+
+def quotas_by_name(**changes: float | None) -> Any:
+    """Quotas of SageMaker as Service Quotas lists them; a change is named by the words of the quota, None leaves it out."""
+    values = {name: changes.get(_key_of(name), 1_000) for name in HYPERPOD_QUOTAS}
+    assert set(changes) <= {_key_of(name) for name in HYPERPOD_QUOTAS}
+    return {
+        "Quotas": [
+            {"ServiceCode": "sagemaker", "QuotaCode": f"L-{index:08X}", "QuotaName": name, "Value": value}
+            for index, (name, value) in enumerate(values.items())
+            if value is not None
+        ]
+    }
+
+
+def _key_of(quota: str) -> str:
+    return "".join(one if one.isalnum() else "_" for one in quota)
+
+
+OTHER_CLUSTER, OWN_CLUSTER = (f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:cluster/{name * 12}" for name in "ab")
+
+
+def hyperpod_clusters(*arns: str) -> Any:
+    """Clusters of HyperPod in the account."""
+    found = [
+        {"ClusterArn": arn, "ClusterName": arn[-12:], "CreationTime": NOW, "ClusterStatus": "InService"} for arn in arns
+    ]
+    return {"ClusterSummaries": found}
+
+
+def hyperpod_cluster(*groups: dict[str, Any]) -> Any:
+    """What SageMaker says of each cluster."""
+    return lambda asked: {
+        "ClusterArn": asked["ClusterName"],
+        "ClusterStatus": "InService",
+        "InstanceGroups": [
+            {"InstanceType": "ml.p5.48xlarge", "CurrentCount": 4, "TargetCount": 4, **group} for group in groups
+        ],
+    }
+
+
+def hyperpod_tags(asked: Any) -> Any:
+    """The tags of clusters: of this one, and of others."""
+    return {"Tags": OWN_TAGS if asked["ResourceArn"] == OWN_CLUSTER else []}
+
+
+def reserved_capacity(**changes: Any) -> dict[str, Any]:
+    """What a training plan reserves."""
+    return {
+        "ReservedCapacityArn": f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:reserved-capacity/research",
+        "InstanceType": "ml.p5.48xlarge",
+        "TotalInstanceCount": 16,
+        "Status": "Active",
+        "AvailabilityZone": "us-east-1a",
+        "StartTime": datetime(2026, 12, 1, 11, 30, tzinfo=UTC),
+        "EndTime": datetime(2026, 12, 15, 11, 30, tzinfo=UTC),
+        **changes,
+    }
+
+
+def training_plan(*capacities: dict[str, Any], **changes: Any) -> Any:
+    """The training plan."""
+    return {
+        "TrainingPlanArn": PLAN,
+        "TrainingPlanName": "research",
+        "Status": "Active",
+        "StartTime": datetime(2026, 12, 1, 11, 30, tzinfo=UTC),
+        "EndTime": datetime(2026, 12, 15, 11, 30, tzinfo=UTC),
+        "TotalInstanceCount": 16,
+        "AvailableInstanceCount": 16,
+        "TargetResources": ["hyperpod-cluster"],
+        "ReservedCapacitySummaries": list(capacities) or [reserved_capacity()],
+        **changes,
+    }
+
+
 def endpoint_services(*zones: str) -> Any:
     """Every service that is asked for, in the zones."""
     return lambda asked: {
@@ -712,6 +830,12 @@ def healthy() -> FakeAws:
             "ec2.describe_nat_gateways": {"NatGateways": []},
             "service-quotas.get_service_quota": limit(100_000),
             "service-quotas.get_aws_default_service_quota": limit(100_000),
+            "service-quotas.list_service_quotas": quotas_by_name(),
+            "service-quotas.list_aws_default_service_quotas": quotas_by_name(),
+            "sagemaker.list_clusters": hyperpod_clusters(),
+            "sagemaker.describe_cluster": hyperpod_cluster({}),
+            "sagemaker.list_tags": hyperpod_tags,
+            "sagemaker.describe_training_plan": training_plan(),
             "ssm.get_parameter": _parameter,
             "ssm.describe_parameters": {"Parameters": [{"Name": "/chat/mode"}]},
             "secretsmanager.describe_secret": {"ARN": SECRET, "Name": "hub"},

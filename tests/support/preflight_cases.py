@@ -25,11 +25,16 @@ from preflight_account import (
     ON_EKS,
     ON_EXISTING_EKS,
     ON_EXISTING_PCS,
+    ON_HYPERPOD,
+    ON_HYPERPOD_EKS,
     ON_KARPENTER,
     ON_PARALLELCLUSTER,
     ON_PCS,
+    OTHER_CLUSTER,
     OVER_BLOCK,
+    OWN_CLUSTER,
     OWN_TAGS,
+    PLAN,
     RESERVATION,
     SERVERS_GROUP,
     VPC,
@@ -40,16 +45,21 @@ from preflight_account import (
     endpoint_services,
     file_system,
     homes,
+    hyperpod_cluster,
+    hyperpod_clusters,
     images,
     later_block,
     limit,
     pcs_cluster,
     pcs_clusters,
+    quotas_by_name,
     reservations,
+    reserved_capacity,
     route_tables,
     self_rules,
     status_checks,
     subnets,
+    training_plan,
     types,
     watched_tag,
     zones,
@@ -127,6 +137,39 @@ def _pcs(**changes: Any) -> dict[str, Any]:
 
 def _ebs_key(policy: str) -> dict[str, Any]:
     return {"ec2__get_ebs_default_kms_key_id": {"KmsKeyId": KEY}, "kms__get_key_policy": {"Policy": policy}}
+
+
+_PER_TYPE, _PER_SPOT_TYPE = "ml_p5_48xlarge_for_cluster_usage", "ml_p5_48xlarge_for_cluster_spot_instance_usage"
+_PER_CLUSTER = "Maximum_number_instances_allowed_per_SageMaker_HyperPod_cluster"
+_ALL_NODES = "Total_number_of_instances_allowed_across_SageMaker_HyperPod_clusters"
+_ALL_SPOT_NODES = "Total_number_of_Spot_instances_allowed_across_SageMaker_HyperPod_clusters"
+_VOLUME = "Maximum_size_of_EBS_volume_in_GB_for_a_SageMaker_HyperPod_cluster_instance"
+
+
+def _named(quota: str, value: float | None, **answers: Any) -> dict[str, Any]:
+    """One quota of SageMaker has another value, or is listed by its default only."""
+    return {"service_quotas__list_service_quotas": quotas_by_name(**{quota: value}), **answers}
+
+
+def _hyperpod(*groups: dict[str, Any], own: bool = False) -> dict[str, Any]:
+    """A cluster of HyperPod that is there already."""
+    return {
+        "sagemaker__list_clusters": hyperpod_clusters(OWN_CLUSTER if own else OTHER_CLUSTER),
+        "sagemaker__describe_cluster": hyperpod_cluster(*groups),
+    }
+
+
+def _training_plan(*capacities: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"sagemaker__describe_training_plan": training_plan(*capacities, **changes)}
+
+
+def _later(**changes: Any) -> dict[str, Any]:
+    """Capacity of a training plan that follows the other one."""
+    times = {
+        "StartTime": datetime(2026, 12, 15, 11, 30, tzinfo=UTC),
+        "EndTime": datetime(2026, 12, 29, 11, 30, tzinfo=UTC),
+    }
+    return reserved_capacity(Status="Scheduled", **times, **changes)
 
 
 _NO_ASSOCIATION: dict[str, Any] = {"eks__list_pod_identity_associations": {"associations": []}}
@@ -347,6 +390,10 @@ CASES = (
         "warn",
         "1 used by others: enough for the start",
     ),
+    # A container of AWS Batch has an interface of its own.
+    Case("GPU-PRE-034", ON_BATCH, _quota(65), "fail", "65 interface, 66 needed"),
+    Case("GPU-PRE-031", ON_PARALLELCLUSTER, _quota(3), "fail", "3 vCPU, 4 needed", "L-1216C47A"),
+    Case("GPU-PRE-031", ON_BATCH, _quota(383), "fail", "Running On-Demand P instances: 383 vCPU, 384 needed"),
     Case("GPU-PRE-041", NEW, _quota(1), "fail", "VPCs per Region: 1 VPC", "L-F678F1CE"),
     Case(
         "GPU-PRE-041",
@@ -1236,5 +1283,200 @@ CASES = (
         "fail",
         "asc-0123456789abcdef0",
         "exclude",
+    ),
+    Case(
+        "GPU-PRE-021",
+        ON_HYPERPOD,
+        {"ec2__describe_instance_type_offerings": {"InstanceTypeOfferings": []}},
+        "warn",
+        "p5.48xlarge is not offered in us-east-1a",
+        "SageMaker",
+    ),
+    Case("GPU-PRE-102", ON_HYPERPOD_EKS, {"ec2__describe_images": {"Images": []}}, "fail", "there is no ami-"),
+    Case("GPU-PRE-148", ON_BATCH, _NO_ROLE, "warn", "AWSServiceRoleForBatch", "batch.amazonaws.com"),
+    Case(
+        "GPU-PRE-149",
+        ON_HYPERPOD,
+        _NO_ROLE,
+        "warn",
+        "AWSServiceRoleForSageMakerHyperPod",
+        "hyperpod.sagemaker.amazonaws.com",
+    ),
+    Case(
+        "GPU-PRE-191",
+        ON_HYPERPOD,
+        _named(_PER_TYPE, 17),
+        "fail",
+        "ml.p5.48xlarge for cluster usage: 17 node, 18 needed",
+        "--service-code sagemaker --quota-code L-00000000",
+    ),
+    Case("GPU-PRE-191", ON_HYPERPOD, _named(_PER_TYPE, 21, **_hyperpod({})), "fail", "18 needed, 4 used by others"),
+    Case("GPU-PRE-191", ON_HYPERPOD, _named(_PER_TYPE, 22, **_hyperpod({})), "pass", "18 needed, 4 used by others"),
+    # Its own nodes, those of other types and those on Spot are not counted; those still to come are.
+    Case("GPU-PRE-191", ON_HYPERPOD, _named(_PER_TYPE, 18, **_hyperpod({}, own=True)), "pass", "18 needed, 0 used"),
+    Case(
+        "GPU-PRE-191",
+        ON_HYPERPOD,
+        _named(
+            _PER_TYPE,
+            18,
+            **_hyperpod(
+                {"InstanceType": "ml.p4d.24xlarge"},
+                {"CapacityRequirements": {"Spot": {}}},
+                {"CurrentCount": 0, "TargetCount": 3},
+            ),
+        ),
+        "fail",
+        "18 needed, 3 used by others",
+    ),
+    Case(
+        "GPU-PRE-191",
+        ON_HYPERPOD_EKS,
+        _named(_PER_SPOT_TYPE, 4, **_hyperpod({"CapacityRequirements": {"Spot": {}}}, {})),
+        "fail",
+        "ml.p5.48xlarge for cluster spot instance usage: 4 node, 4 needed, 4 used by others",
+    ),
+    # The default applies where the account has no value of its own.
+    Case("GPU-PRE-191", ON_HYPERPOD, _named(_PER_TYPE, None), "pass", "1,000 node, 18 needed"),
+    Case(
+        "GPU-PRE-191",
+        ON_HYPERPOD,
+        _named(_PER_TYPE, None, service_quotas__list_aws_default_service_quotas={"Quotas": []}),
+        "cannot tell",
+        "lists no quota 'ml.p5.48xlarge for cluster usage'",
+    ),
+    Case(
+        "GPU-PRE-191",
+        ON_HYPERPOD,
+        {"sagemaker__list_clusters": Refusal("AccessDeniedException")},
+        "cannot tell",
+        "what is used is not known: sagemaker:ListClusters is not allowed",
+    ),
+    Case("GPU-PRE-192", ON_HYPERPOD, _named(_PER_CLUSTER, 20), "fail", "20 node, 21 needed", "L-00000004"),
+    Case("GPU-PRE-192", ON_HYPERPOD, _named(_PER_CLUSTER, 21, **_hyperpod({})), "pass", "21 needed"),
+    Case("GPU-PRE-193", ON_HYPERPOD, _named(_ALL_NODES, 20), "fail", "20 node, 21 needed"),
+    Case(
+        "GPU-PRE-193",
+        ON_HYPERPOD,
+        _named(_ALL_NODES, 24, **_hyperpod({"InstanceType": "ml.g5.xlarge", "CapacityRequirements": {"Spot": {}}})),
+        "fail",
+        "21 needed, 4 used by others",
+    ),
+    Case("GPU-PRE-193", ON_HYPERPOD_EKS, _named(_ALL_SPOT_NODES, 0), "fail", "Spot instances allowed across"),
+    Case("GPU-PRE-194", ON_HYPERPOD, _named(_VOLUME, 499), "fail", "499 GB, 500 needed"),
+    Case(
+        "GPU-PRE-195",
+        ON_HYPERPOD,
+        {"sagemaker__describe_training_plan": Refusal("ResourceNotFound")},
+        "fail",
+        f"there is no {PLAN}",
+        "list-training-plans",
+    ),
+    Case(
+        "GPU-PRE-195", ON_HYPERPOD, _training_plan(Status="Expired"), "fail", "research is Expired", "capacity search"
+    ),
+    Case(
+        "GPU-PRE-195",
+        ON_HYPERPOD,
+        _training_plan(Status="Failed", StatusMessage="no payment"),
+        "fail",
+        "research is Failed: no payment",
+    ),
+    Case(
+        "GPU-PRE-195",
+        ON_HYPERPOD,
+        _training_plan(Status="Scheduled", StartTime=datetime(2026, 12, 3, 11, 30, tzinfo=UTC)),
+        "warn",
+        "when it starts at 2026-12-03T11:30Z",
+    ),
+    Case("GPU-PRE-195", ON_HYPERPOD, _training_plan(Status="Pending"), "warn", "research is Pending", "wait"),
+    Case("GPU-PRE-196", ON_HYPERPOD, _training_plan(TargetResources=["training-job"]), "fail", "is for training-job"),
+    Case(
+        "GPU-PRE-196",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(InstanceType="ml.p4d.24xlarge")),
+        "fail",
+        "research has ml.p4d.24xlarge, the fleet ml.p5.48xlarge",
+        "instance_type: p4d.24xlarge",
+    ),
+    Case(
+        "GPU-PRE-196",
+        ON_HYPERPOD,
+        {"sagemaker__describe_training_plan": Refusal("ResourceNotFound")},
+        "cannot tell",
+        f"there is no {PLAN}",
+        "GPU-PRE-195",
+    ),
+    Case(
+        "GPU-PRE-197",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(AvailabilityZone="us-east-1b")),
+        "fail",
+        "research has capacity in us-east-1b, the subnet of the nodes is in us-east-1a",
+        "subnet in us-east-1b",
+    ),
+    Case(
+        "GPU-PRE-197",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(), _later(AvailabilityZone="us-east-1b")),
+        "warn",
+        "use only a part of it",
+    ),
+    Case(
+        "GPU-PRE-197",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(AvailabilityZone="us-east-1b", Status="Expired"), _later()),
+        "pass",
+        "as it must be",
+    ),
+    Case(
+        "GPU-PRE-197",
+        ON_HYPERPOD.replace("us-east-1a", "use1-az4"),
+        _training_plan(reserved_capacity(AvailabilityZoneId="use1-az6")),
+        "fail",
+        "capacity in use1-az6",
+    ),
+    Case(
+        "GPU-PRE-198",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(TotalInstanceCount=15)),
+        "fail",
+        "research has 15 instances, 16 needed",
+    ),
+    # Capacity at different times does not add up.
+    Case(
+        "GPU-PRE-198",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(TotalInstanceCount=8), _later(TotalInstanceCount=8)),
+        "fail",
+        "research has 8 instances, 16 needed",
+    ),
+    Case(
+        "GPU-PRE-198",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(TotalInstanceCount=8), reserved_capacity(TotalInstanceCount=8)),
+        "pass",
+        "research has 16 instances, 16 needed",
+    ),
+    Case(
+        "GPU-PRE-198",
+        ON_HYPERPOD,
+        {**_training_plan(AvailableInstanceCount=12), **_hyperpod({"TrainingPlanArn": PLAN})},
+        "fail",
+        "research has 12 of 16 instances free, 16 needed",
+    ),
+    Case(
+        "GPU-PRE-198",
+        ON_HYPERPOD,
+        {**_training_plan(AvailableInstanceCount=12), **_hyperpod({"TrainingPlanArn": PLAN}, own=True)},
+        "pass",
+        "research has 16 instances",
+    ),
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(EndTime=datetime(2026, 12, 3, 11, 30, tzinfo=UTC)),
+        "warn",
+        "ends at 2026-12-03T11:30Z",
     ),
 )

@@ -1,8 +1,9 @@
-"""What Amazon SageMaker HyperPod has: instance types, MIG configurations, and types of training plans."""
+"""What Amazon SageMaker HyperPod has: instance types, MIG configurations, types of training plans, names of quotas."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 from cdk_gpu_clusters.catalogue._files import read_json
 
@@ -31,3 +32,22 @@ def quota_partitions() -> tuple[str, ...]:
 def training_plan_types() -> tuple[str, ...]:
     """Types, such as `ml.p5.48xlarge`, for which training plans are sold."""
     return tuple(read_json("hyperpod_facts.json")["training_plans"]["types"])
+
+
+HyperPodQuota = Literal["nodes-of-type", "nodes-of-cluster", "nodes", "volume"]
+
+
+def hyperpod_quota_name(kind: HyperPodQuota, *, type_name: str = "", spot: bool = False) -> str:
+    """Name of a quota of SageMaker: no source has the codes for all types.
+
+    Args:
+        kind: What it limits.
+        type_name: Type with SageMaker's prefix, for `nodes-of-type`.
+        spot: Whether it counts Spot instances.
+
+    Example:
+        >>> hyperpod_quota_name("nodes-of-type", type_name="ml.p5.48xlarge")
+        'ml.p5.48xlarge for cluster usage'
+    """
+    names: dict[str, str] = read_json("hyperpod_facts.json")["spot_quotas" if spot else "quotas"]["names"]
+    return names[kind].format(type=type_name)

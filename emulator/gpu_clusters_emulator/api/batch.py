@@ -1,12 +1,14 @@
-"""The calls of AWS Batch about multi-node jobs: submit, describe, list, cancel and terminate.
+"""The calls of AWS Batch about multi-node jobs and their environments.
 
-Source: Batch API model (botocore 1.44.5), SubmitJob, DescribeJobs, ListJobs, CancelJob, TerminateJob and NodeOverrides;
-user guide, "Node groups" (the id of a node is `JOB#INDEX`). Times are milliseconds.
+Source: Batch API model (botocore 1.44.5), SubmitJob, DescribeJobs, ListJobs, CancelJob, TerminateJob, NodeOverrides and
+DescribeComputeEnvironments; user guide, "Node groups" (the id of a node is `JOB#INDEX`). Times are milliseconds.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+
+from cdk_gpu_clusters.catalogue import instance_types
 
 from .. import batch_jobs
 from ..batch_state import SUBMITTED, Job
@@ -95,6 +97,33 @@ def terminate_job(world: World, params: Json) -> Json:
         batch_jobs.end_job(world, job, params["reason"])
         batch_jobs.step(world)
     return {}
+
+
+def describe_compute_environments(world: World, params: Json) -> Json:
+    """Environments by name or ARN, and all of them without names; unknown ones are left out."""
+    wanted = {name.rpartition("/")[2] for name in params.get("computeEnvironments", ())}
+    found = []
+    for one in world.of_type(Type.COMPUTE_ENVIRONMENT):
+        name = one.physical_id.rpartition("/")[2]
+        if name in wanted or not wanted:
+            group, resources = world.groups.get(one.physical_id), one.properties["ComputeResources"]
+            kind = instance_types().get(resources["InstanceTypes"][0])
+            nodes = 0 if group is None else group.desired
+            found.append(
+                {
+                    "computeEnvironmentName": name,
+                    "computeEnvironmentArn": one.physical_id,
+                    "type": one.properties["Type"],
+                    "state": one.properties.get("State", "ENABLED"),
+                    "status": "VALID",
+                    "computeResources": {
+                        **with_small_letters({key: value for key, value in resources.items() if key != "Tags"}),
+                        "tags": resources.get("Tags", {}),
+                        "desiredvCpus": nodes * (kind.vcpus if kind else 1),
+                    },
+                }
+            )
+    return {"computeEnvironments": found}
 
 
 def _nodes(given: Json, overrides: Json) -> Json:

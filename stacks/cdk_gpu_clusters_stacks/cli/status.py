@@ -81,7 +81,7 @@ def status(
     if queues is not None and (watch is not None or print_policy):
         output.refuse("status: --queues is one reading; give it without --watch and --print-policy")
     given = _queues(queues, file)
-    spec = _spec(file, as_json=as_json)
+    spec = output.read(file, as_json=as_json)
     if print_policy:
         from cdk_gpu_clusters_stacks.status import policy_for_status
 
@@ -101,20 +101,17 @@ def status(
     else:
         _print(found)
     if not found.fleets:
-        why = "could be read, see above" if found.unread else "is deployed; deploy it: cdk deploy --all"
+        why = "could be read, see above" if found.unread else f"is deployed; deploy it: {_deployment(spec)}"
         output.refuse(f"status: no fleet of {found.cluster} in {found.region} {why}")
     output.leave(0 if found.is_well else 1)
 
 
-def _spec(file: Path, *, as_json: bool) -> ClusterSpec:
-    """The cluster file, if its stacks make the nodes."""
-    spec = output.read(file, as_json=as_json)
-    if spec.slurm_section is spec.parallelcluster:
-        output.refuse(
-            f"{file}: pcluster makes the nodes, in a stack of its own: run pcluster describe-cluster-instances "
-            f"--cluster-name {spec.name} --region {spec.region}, and sinfo on the head node"
-        )
-    return spec
+def _deployment(spec: ClusterSpec) -> str:
+    """The commands that make the nodes."""
+    deploy = "cdk deploy --all"
+    if spec.slurm_section is not spec.parallelcluster:
+        return deploy
+    return f"{deploy}, gpu-clusters export, and pcluster create-cluster --cluster-name {spec.name}"
 
 
 def _queues(file: Path | None, cluster: Path) -> list[Queue] | None:

@@ -25,17 +25,30 @@ from cdk_gpu_clusters_stacks.preflight.run import caller_of
 from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
-from .mapping import BY_TYPE, HOOK_MEMBERS, HOOKS, KINDS, RULE_TYPES, SECURITY_GROUP, TEMPLATES, Json, Kind, described
-from .nodes import NodePlan, NodeReader, Nodes, plan_of
+from .mapping import (
+    BY_TYPE,
+    HOOK_MEMBERS,
+    HOOKS,
+    KINDS,
+    RULE_TYPES,
+    SECURITY_GROUP,
+    TEMPLATES,
+    Json,
+    Kind,
+    described,
+    inside,
+)
+from .nodes import READING, NodePlan, NodeReader, Nodes, plan_of
 from .planned import Resolver, Stack, Unknown
 
 TEMPLATE = define_call("cloudformation", "get_template")
 _ALWAYS = (CALLER, STACKS, TEMPLATE, STACK_RESOURCES, SECURITY_GROUP_RULES, HOOKS, INSTANCES, LOG_EVENTS)
 
 _GROUP, _LAUNCH_TEMPLATE = "AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"
-#: Types with a launch template, and the members that name it and its version.
+#: Types with a launch template, the path to it, and the members that name it and its version.
 _USERS: Mapping[str, tuple[str, str, str]] = {
     _GROUP: ("LaunchTemplate", "LaunchTemplateId", "Version"),
+    "AWS::Batch::ComputeEnvironment": ("computeResources.launchTemplate", "launchTemplateId", "version"),
     "AWS::EKS::Nodegroup": ("launchTemplate", "id", "version"),
     "AWS::PCS::ComputeNodeGroup": ("customLaunchTemplate", "id", "version"),
 }
@@ -45,7 +58,11 @@ _RULES = (SECURITY_GROUP, *(f"AWS::EC2::{name}" for name in RULE_TYPES))
 def policy_to_examine(spec: ClusterSpec) -> dict[str, Any]:
     """The smallest IAM policy with which everything about a cluster file is read. All actions only read."""
     plan = Cluster.of(spec).plan
-    services = {"eks": plan.kubernetes, "pcs": plan.slurm}
+    services = {
+        "eks": plan.kubernetes,
+        "pcs": plan.slurm,
+        "batch": any(fleet.compute_environment for fleet in plan.fleets),
+    }
     calls = (kind.call for kind in KINDS if services.get(kind.call.service, True))
     return policy_of((*_ALWAYS, *calls), "GpuClustersDoctor")
 
@@ -99,6 +116,7 @@ def read_live(spec: ClusterSpec, account: Account, *, now: datetime) -> Live:
     reader.read_launch_templates()
     reader.read_rules()
     reader.read_nodes(now)
+    reader.miss_nodes_elsewhere()
     return live
 
 
@@ -183,7 +201,7 @@ class _Reader:
                 member, name, version = _USERS[kind]
                 # A group on a block and on its own reservations has it there (DescribeAutoScalingGroups).
                 mixed = (document.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
-                named = document.get(member) or mixed.get("LaunchTemplateSpecification") or {}
+                named = inside(document, member) or mixed.get("LaunchTemplateSpecification") or {}
                 if named.get(name):
                     yield key, named[name], str(named.get(version) or "$Default")
 
@@ -233,6 +251,18 @@ class _Reader:
                     nodes = Nodes(stack=stack, logical_id=key[1], plan=plan, other_versions=others)
                     reader.read(nodes, stack.template["Resources"][key[1]]["Type"], live.documents[key])
                     live.nodes.append(nodes)
+
+    def miss_nodes_elsewhere(self) -> None:
+        """Note nodes that no group of the stacks has: nothing tells what they are now."""
+        plan = self._cluster.plan
+        services = {
+            "hyperpod": (plan.hyperpod, "SageMaker HyperPod launches the nodes in an account of its own"),
+            "parallelcluster": (plan.parallelcluster, "pcluster makes the nodes in a stack of its own"),
+        }
+        for about, (made, cause) in services.items():
+            if made is not None:
+                fix = "see their states with gpu-clusters status, and check a node in a session on it"
+                self._missed.add(Unread(call=READING, about=about, cause=cause, fix=fix))
 
     def _plan(self, stack: Stack, launch_template: Json) -> NodePlan | None:
         """What a launch template has of its nodes; None if it is unknown, or not of this library."""

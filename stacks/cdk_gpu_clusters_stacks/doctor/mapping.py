@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdk_gpu_clusters_stacks.failures.calls import EKS_NODE_GROUP, GROUPS, PCS_NODE_GROUP
+from cdk_gpu_clusters_stacks.failures.calls import COMPUTE_ENVIRONMENTS, EKS_NODE_GROUP, GROUPS, PCS_NODE_GROUP
 from cdk_gpu_clusters_stacks.preflight.call import (
     EKS_ADD_ON,
     EKS_CLUSTER,
@@ -82,7 +82,7 @@ class Kind:
         """The properties of a described resource; what the answer lacks is left out."""
         made: dict[str, Any] = {}
         for member in self.members:
-            value = _inside(document, member.name)
+            value = inside(document, member.name)
             if value is not None:
                 _put(made, member.property, self._converted(member, value))
         return made
@@ -95,7 +95,8 @@ class Kind:
         return _spelled(value, small=self.small, renamed=_RENAMED.get(self.type, {}))
 
 
-def _inside(value: Any, path: str) -> Any:
+def inside(value: Any, path: str) -> Any:
+    """What is at a path with dots; None for nothing."""
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -386,6 +387,29 @@ KINDS: tuple[Kind, ...] = (
         ),
     ),
     Kind(
+        type="AWS::Batch::ComputeEnvironment",
+        call=COMPUTE_ENVIRONMENTS,
+        parameters=lambda name: {"computeEnvironments": [name]},
+        answer="computeEnvironments",
+        small=True,
+        members=(
+            *_small("State"),
+            *(
+                Member(f"computeResources.{name}", f"ComputeResources.{name[0].upper()}{name[1:]}")
+                for name in (
+                    "allocationStrategy",
+                    "instanceRole",
+                    "instanceTypes",
+                    "launchTemplate",
+                    "maxvCpus",
+                    "minvCpus",
+                    "securityGroupIds",
+                    "subnets",
+                )
+            ),
+        ),
+    ),
+    Kind(
         type="AWS::PCS::Queue",
         call=PCS_QUEUE,
         parameters=_pcs("clusterIdentifier", "queueIdentifier"),
@@ -435,7 +459,7 @@ def rule_properties(document: Json) -> dict[str, Any]:
     """A described rule of a security group as a template has it."""
     made = {}
     for member, names in RULE_MEMBERS.items():
-        value = _inside(document, member)
+        value = inside(document, member)
         if value is not None and not (value == -1 and member in ("FromPort", "ToPort")):
             made[names[bool(document.get("IsEgress"))]] = value
     return made

@@ -20,6 +20,7 @@ from cdk_gpu_clusters_stacks.failures.reading import groups_of, milliseconds
 from cdk_gpu_clusters_stacks.preflight.account import Account
 from cdk_gpu_clusters_stacks.preflight.call import INSTANCES, Absent
 from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
+from cdk_gpu_clusters_stacks.stack_names import fleet_path
 
 from .compare import Difference
 from .planned import Json, Stack
@@ -36,7 +37,7 @@ _PATTERN = f'{{ $.stage = "{FACTS}" }}'
 _STREAMS = "i-"
 #: Whoever may write to a log group could fill it: no more than this is read.
 _EVENTS = replace(LOG_EVENTS, most=20_000)
-_PCS, _EKS = "AWS::PCS::ComputeNodeGroup", "AWS::EKS::Nodegroup"
+_PCS, _EKS, _BATCH = "AWS::PCS::ComputeNodeGroup", "AWS::EKS::Nodegroup", "AWS::Batch::ComputeEnvironment"
 _FIX = "run gpunode status --json on the node; nodes of an earlier version of this library report no facts"
 _MOST_NAMES = 10
 _LARGEST, _LONGEST = 1_000_000, 40
@@ -248,9 +249,11 @@ class NodeReader:
             key, values = "aws:pcs:compute-node-group-id", [document["id"]]
         elif kind == _EKS:
             key, values = "aws:autoscaling:groupName", groups_of({"nodegroup": document})
+        elif kind == _BATCH:  # its nodes have the tags of their launch template
+            key, values = "Name", [fleet_path(nodes.stack.name, "fleet", group_type=kind)]
         else:
             key, values = "aws:autoscaling:groupName", [document["AutoScalingGroupName"]]
-        in_service = self._in_service(nodes, document) if kind not in (_PCS, _EKS) else None
+        in_service = self._in_service(nodes, document) if kind not in (_PCS, _EKS, _BATCH) else None
         if not values or in_service == []:
             return {}
         filters = [{"Name": f"tag:{key}", "Values": values}, {"Name": "instance-state-name", "Values": ["running"]}]

@@ -222,7 +222,7 @@ def _parts(spec: ClusterSpec, fleet: PlannedFleet) -> NodeClassParts:
     if eks is not None:
         cluster = [eks.cluster_security_group_id, *eks.node_security_group_ids]
     stack = (inference_stack if isinstance(fleet.spec, InferenceFleetSpec) else training_stack)(spec.name, fleet.name)
-    path = fleet_path(stack, "", in_auto_scaling_group=False)
+    path = fleet_path(stack, "", group_type="AWS::EKS::Nodegroup")
     choice = plan.placement
     group = placement_group_of(capacity) if choice.origin is GroupOrigin.RESERVATION else None
     is_placed = choice.strategy is not None

@@ -89,6 +89,10 @@ GROUP_MEMBERS = _call(
 
 QUOTA = _call("service-quotas", "get_service_quota", "servicequotas:GetServiceQuota")
 DEFAULT_QUOTA = _call("service-quotas", "get_aws_default_service_quota", "servicequotas:GetAWSDefaultServiceQuota")
+QUOTAS = _call("service-quotas", "list_service_quotas", "servicequotas:ListServiceQuotas", page_size=100)
+DEFAULT_QUOTAS = _call(
+    "service-quotas", "list_aws_default_service_quotas", "servicequotas:ListAWSDefaultServiceQuotas", page_size=100
+)
 
 PARAMETER = _call("ssm", "get_parameter")
 PARAMETERS = _call("ssm", "describe_parameters")
@@ -110,6 +114,10 @@ POD_IDENTITIES = _call("eks", "list_pod_identity_associations")
 ADD_ON_VERSIONS = _call("eks", "describe_addon_versions")
 PCS_CLUSTER = _call("pcs", "get_cluster")
 PCS_CLUSTERS = _call("pcs", "list_clusters")
+HYPERPOD_CLUSTERS = _call("sagemaker", "list_clusters", page_size=100)
+HYPERPOD_CLUSTER = _call("sagemaker", "describe_cluster")
+HYPERPOD_TAGS = _call("sagemaker", "list_tags")
+TRAINING_PLAN = _call("sagemaker", "describe_training_plan")
 CERTIFICATE = _call("acm", "describe_certificate")
 CONTAINER_IMAGE = _call("ecr", "describe_images")
 LOAD_BALANCERS = _call("elbv2", "describe_load_balancers", "elasticloadbalancing:DescribeLoadBalancers")

@@ -187,7 +187,8 @@ AREAS = {
     "GPU-PRE-13": "KMS keys",
     "GPU-PRE-14": "Service-linked roles",
     "GPU-PRE-16": "Amazon EKS",
-    "GPU-PRE-18": "AWS PCS",
+    "GPU-PRE-18": "AWS PCS and AWS ParallelCluster",
+    "GPU-PRE-19": "SageMaker HyperPod",
     "GPU-PRE-15": "Model servers",
     "GPU-PRE-17": "Application status checks",
 }

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from cdk_gpu_clusters.catalogue.quotas import Quota
 
-from .call import DEFAULT_QUOTA, QUOTA, NoAnswer
+from .call import DEFAULT_QUOTA, DEFAULT_QUOTAS, QUOTA, QUOTAS, NoAnswer
 from .check import Inquiry, Verdict, failed, passed, warned
 
 #: The calls of every check that weighs a quota.
 QUOTA_CALLS = (QUOTA, DEFAULT_QUOTA)
+#: The calls of every check that weighs a quota which only its name identifies.
+NAMED_QUOTA_CALLS = (QUOTAS, DEFAULT_QUOTAS)
 
 
 def limit_of(quota: Quota, inquiry: Inquiry) -> float:
@@ -24,22 +26,57 @@ def limit_of(quota: Quota, inquiry: Inquiry) -> float:
     return float(answer["Quota"]["Value"])
 
 
+def named_quota(service: str, name: str, unit: str, inquiry: Inquiry) -> tuple[Quota, float]:
+    """A quota whose code the catalogue does not have, and the account's own value; the default where it has none.
+
+    Args:
+        service: Service code of Service Quotas.
+        name: Name of the quota.
+        unit: What it counts.
+        inquiry: Where to ask.
+
+    Raises:
+        NoAnswer: If Service Quotas lists no such quota.
+    """
+    # Service Quotas API reference, ListServiceQuotas: a quota without an applied value is left out.
+    for call in NAMED_QUOTA_CALLS:
+        for found in inquiry.ask(call, ServiceCode=service).get("Quotas", ()):
+            if found.get("QuotaName") == name and "Value" in found:
+                code = str(found["QuotaCode"])
+                quota = Quota(key=name, service=service, code=code, name=name, unit=unit, source=call.name)
+                return quota, float(found["Value"])
+    raise NoAnswer(
+        f"Service Quotas lists no quota {name!r} in {inquiry.cluster.region}",
+        fix="look in the Service Quotas console, and check that the Region has this type",
+    )
+
+
 def weigh(
     quota: Quota, inquiry: Inquiry, *, used: Callable[[], float], least: float, most: float | None = None
+) -> Verdict:
+    """Say whether a quota has room, as `weigh_limit` does.
+
+    Raises:
+        NoAnswer: If the quota, or what is used of it, is not known.
+    """
+    return weigh_limit(quota, limit_of(quota, inquiry), used=used, least=least, most=most)
+
+
+def weigh_limit(
+    quota: Quota, limit: float, *, used: Callable[[], float], least: float, most: float | None = None
 ) -> Verdict:
     """Say whether a quota has room.
 
     Args:
         quota: The quota.
-        inquiry: Where to ask.
+        limit: Its value.
         used: Gives what others in the account use already.
         least: What the cluster needs from the start.
         most: What it needs when all fleets have their greatest size, and are updated. Default: the same.
 
     Raises:
-        NoAnswer: If the quota, or what is used of it, is not known.
+        NoAnswer: If what is used of it is not known.
     """
-    limit = limit_of(quota, inquiry)
     greatest = least if most is None else most
     need = _number(least) if greatest == least else f"{_number(least)} to {_number(greatest)}"
     fix = (

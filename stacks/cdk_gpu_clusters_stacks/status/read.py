@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.fleet_jobs.board import JOBS, read_board
 from cdk_gpu_clusters.node.gpunode.metrics.names import FLEET, INSTANCE, NAMESPACE, NODE_SEVERITY
 from cdk_gpu_clusters.rules.capacity import RESERVATION, RESERVATION_IN_GROUP, CapacityWindow
 from cdk_gpu_clusters_stacks.cost import read_account
 from cdk_gpu_clusters_stacks.cost.money import HOURS_PER_DAY, Usd
 from cdk_gpu_clusters_stacks.failures.answers import messages_of
 from cdk_gpu_clusters_stacks.failures.calls import (
-    EKS_NODE_GROUP,
     GROUPS,
     LOG_EVENTS,
-    PCS_NODE_GROUP,
     STACK_RESOURCES,
 )
-from cdk_gpu_clusters_stacks.failures.reading import FAILED_BOOTS, NOT_OF_NODES, PCS_GROUP, groups_of, milliseconds
+from cdk_gpu_clusters_stacks.failures.reading import FAILED_BOOTS, NOT_OF_NODES, milliseconds
 from cdk_gpu_clusters_stacks.failures.table import Place
-from cdk_gpu_clusters_stacks.jobs.client import jobs_of, state_of
-from cdk_gpu_clusters_stacks.jobs.fleet import read_fleets
 from cdk_gpu_clusters_stacks.plan.model import ClusterPlan
 from cdk_gpu_clusters_stacks.preflight.account import Account, Answer
-from cdk_gpu_clusters_stacks.preflight.call import CALLER, INSTANCES, RESERVATIONS, Call, define_call
+from cdk_gpu_clusters_stacks.preflight.call import CALLER, INSTANCES, RESERVATIONS, define_call
 from cdk_gpu_clusters_stacks.preflight.check import policy_of
 from cdk_gpu_clusters_stacks.preflight.cluster import Cluster
 from cdk_gpu_clusters_stacks.preflight.run import caller_of
@@ -38,23 +31,21 @@ from cdk_gpu_clusters_stacks.preflight.unread import Missed, Unread
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
-from cdk_gpu_clusters_stacks.stack_names import fleet_path
 
-from .model import Alarm, Capacity, Fleet, Job, Node, NodeState, Status
+from .groups import GroupReader, NodeGroup, Resource, add_gone, calls_for
+from .model import Alarm, Capacity, Status
 
 ALARMS = define_call("cloudwatch", "describe_alarms")
 METRIC_DATA = define_call("cloudwatch", "get_metric_data")
-JOB_HISTORY = define_call("ssm", "get_parameter_history")
-JOB_STREAMS = define_call("logs", "describe_log_streams")
 _CALLS = (CALLER, STACK_RESOURCES, GROUPS, INSTANCES, RESERVATIONS, LOG_EVENTS, ALARMS, METRIC_DATA)
 # CloudWatch API reference: DescribeAlarms takes 100 names, GetMetricData 500 queries.
 _MOST_NAMES, _MOST_QUERIES = 100, 500
 #: Nodes send their severity each minute; what is older than this says nothing about now.
 _SEVERITY_AGE = timedelta(minutes=10)
 _FAILED_BOOT_AGE = timedelta(hours=1)
-_GROUP, _EKS, _PCS = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup", "AWS::PCS::ComputeNodeGroup"
 _ALARM_TYPES = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 _SLURM_JOBS = "Slurm has them: squeue on a login node"
+_HEAD_NODE_JOBS = "Slurm has them: squeue on the head node"
 _BATCH_JOBS = "AWS Batch has them, with their nodes: aws batch list-jobs --job-queue, with the output JobQueueArn"
 _KUBERNETES_JOBS = "Kubernetes has them: kubectl get pods --all-namespaces"
 
@@ -62,10 +53,7 @@ _KUBERNETES_JOBS = "Kubernetes has them: kubectl get pods --all-namespaces"
 def policy_for_status(spec: ClusterSpec) -> dict[str, Any]:
     """The smallest IAM policy with which `read_status` reads everything. All actions only read."""
     plan = Cluster.of(spec).plan
-    more: tuple[Call, ...] = (JOB_HISTORY, JOB_STREAMS)
-    if plan.kubernetes or plan.slurm:
-        more = (*((EKS_NODE_GROUP,) if plan.kubernetes else ()), *((PCS_NODE_GROUP,) if plan.slurm else ()))
-    return policy_of((*_CALLS, *more), "GpuClustersStatus")
+    return policy_of((*_CALLS, *calls_for(plan)), "GpuClustersStatus")
 
 
 def read_status(spec: ClusterSpec, account: Account, *, now: datetime) -> Status:
@@ -85,11 +73,11 @@ def read_status(spec: ClusterSpec, account: Account, *, now: datetime) -> Status
     reader = _Reader(cluster, account, missed, now)
     resources = reader.stacks()
     raised = reader.alarms(resources)
-    groups = reader.groups(resources)
+    groups = GroupReader(cluster, account, missed).read(resources)
     boots, severities = reader.failed_boots(resources, groups), reader.severities(groups)
     for group in groups:
         group.fleet.nodes = group.nodes(severities, boots.get(group.stack, {}))
-        group.fleet.problems += _gone(boots.get(group.stack, {}), group)
+    add_gone(groups, boots)
     cost = read_account(spec, account, now=now, bill=False)
     return Status(
         cluster=spec.name,
@@ -112,20 +100,11 @@ def _jobs_elsewhere(plan: ClusterPlan) -> str:
     """Where the jobs of an orchestrator are; nothing for those of plain EC2, which are read here."""
     if any(fleet.compute_environment for fleet in plan.fleets):
         return _BATCH_JOBS
+    if plan.parallelcluster:
+        return _HEAD_NODE_JOBS
     if plan.slurm or (plan.hyperpod and plan.hyperpod.runs == "slurm"):
         return _SLURM_JOBS
     return _KUBERNETES_JOBS if plan.kubernetes else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Resource:
-    """A resource of a stack, and the key of the cluster file that the stack is made for."""
-
-    about: str
-    stack: str
-    type: str
-    logical_id: str
-    physical_id: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,91 +115,25 @@ class _Raised:
     count: int = 0
 
 
-@dataclass(slots=True, kw_only=True)
-class _Group:
-    """A group of nodes while it is read.
-
-    Attributes:
-        fleet: What is known of it.
-        stack: Its stack.
-        announces: Whether its nodes come into service only when their boot has ended.
-        instances: Instance, its state in words of AWS, and whether it is healthy; None if they are unknown.
-        path: Name of the fleet in the metrics of its nodes.
-    """
-
-    fleet: Fleet
-    stack: str
-    announces: bool
-    path: str
-    instances: list[tuple[str, str, bool]] | None = None
-
-    def nodes(self, severities: Mapping[str, Severity], boots: Mapping[str, str]) -> list[Node] | None:
-        """Its nodes; None if they are unknown."""
-        if self.instances is None:
-            return None
-        return [
-            _node(one, severities.get(one[0]), boots.get(one[0], ""), announces=self.announces)
-            for one in sorted(self.instances)
-        ]
-
-
-_LEAVING = ("Terminating", "Terminated", "Detaching", "shutting-down", "stopping", "stopped")
-
-
-def _node(one: tuple[str, str, bool], severity: Severity | None, boot: str, *, announces: bool) -> Node:
-    """A node, by the states of EC2 and EC2 Auto Scaling (their user guides, "Instance lifecycle")."""
-    name, lifecycle, is_healthy = one
-    # The watchdog of a node begins when its boot has ended.
-    is_ready = lifecycle == "InService" if announces else severity is not None
-    reason = ""
-    if lifecycle.startswith(_LEAVING):
-        state = NodeState.LEAVING
-    elif lifecycle.startswith(("Standby", "EnteringStandby", "Warmed")):
-        state = NodeState.STANDBY
-    elif not is_healthy:
-        state, reason = NodeState.FAILING, "the health check of its group fails"
-    elif severity is not None and severity >= Severity.RESET:
-        state, reason = NodeState.FAILING, f"its watchdog asks for: {severity.name.lower()}"
-    elif boot and not is_ready:
-        state, reason = NodeState.FAILING, f"its boot failed: {boot}"
-    elif is_ready:
-        state = NodeState.IN_SERVICE
-    else:
-        state = NodeState.BOOTING if lifecycle.lower().startswith("pending") else NodeState.RUNNING
-    return Node(instance_id=name, state=state, lifecycle=lifecycle, severity=severity, reason=reason)
-
-
-def _gone(boots: Mapping[str, str], group: _Group) -> Iterator[str]:
-    """Failed boots of nodes that have ended since, by cause."""
-    here = {name for name, _, _ in group.instances or ()}
-    causes = Counter(reason for name, reason in boots.items() if name not in here)
-    for reason, number in causes.items():
-        boots_failed = "1 boot failed" if number == 1 else f"{number} boots failed"
-        yield f"{boots_failed} in the last hour: {reason}"
-
-
 class _Reader:
     """Asks, and keeps what has no answer."""
 
     def __init__(self, cluster: Cluster, account: Account, missed: Missed, now: datetime) -> None:
         self._cluster, self._account, self._missed, self._now = cluster, account, missed, now
 
-    def _ask(self, call: Call, about: str, **parameters: Any) -> Answer | None:
-        return self._missed.take(call, about, self._account.start(call, **parameters))
-
     # Stacks and alarms.
 
-    def stacks(self) -> list[_Resource]:
+    def stacks(self) -> list[Resource]:
         """The resources of all stacks."""
         start = self._account.start
         asked = [(stack, start(STACK_RESOURCES, StackName=stack.name)) for stack in self._cluster.plan.stacks]
-        found: list[_Resource] = []
+        found: list[Resource] = []
         for stack, future in asked:
             about = self._cluster.about(stack.kind, stack.of)
             answer = self._missed.take(STACK_RESOURCES, about, future, absent=stack.name) or {}
             with self._missed.reading(STACK_RESOURCES, about):
                 found += [
-                    _Resource(
+                    Resource(
                         about=about,
                         stack=stack.name,
                         type=one["ResourceType"],
@@ -232,7 +145,7 @@ class _Reader:
                 ]
         return found
 
-    def alarms(self, resources: Sequence[_Resource]) -> _Raised:
+    def alarms(self, resources: Sequence[Resource]) -> _Raised:
         """The alarms of the stacks; none of them is known if any answer is missing."""
         owners = {one.physical_id: one for one in resources if one.type in _ALARM_TYPES}
         found, names = _Raised(count=len(owners)), sorted(owners)
@@ -249,7 +162,7 @@ class _Reader:
                     self._add_alarm(found, one, owners[one["AlarmName"]])
         return found
 
-    def _add_alarm(self, found: _Raised, one: Mapping[str, Any], owner: _Resource) -> None:
+    def _add_alarm(self, found: _Raised, one: Mapping[str, Any], owner: Resource) -> None:
         if one["StateValue"] == "ALARM" and found.alarms is not None:
             since = one.get("StateTransitionedTimestamp") or one.get("StateUpdatedTimestamp")
             alarm = Alarm(
@@ -261,116 +174,9 @@ class _Reader:
             )
             found.alarms.append(alarm)
 
-    # Groups of nodes and their jobs.
-
-    def groups(self, resources: Sequence[_Resource]) -> list[_Group]:
-        """The groups of nodes, in the order of the stacks; a further one of a stack has its logical id in its name."""
-        readers = {_GROUP: self._auto_scaling, _EKS: self._eks, _PCS: self._pcs}
-        kinds = {stack.name: stack.kind for stack in self._cluster.plan.stacks}
-        found: list[_Group] = []
-        for one in resources:
-            if one.type in readers:
-                is_first = all(group.fleet.name != one.about for group in found)
-                name = one.about if is_first else f"{one.about}, {one.logical_id}"
-                fleet = Fleet(name=name, group=one.physical_id)
-                path = fleet_path(one.stack, kinds[one.stack], in_auto_scaling_group=one.type == _GROUP)
-                found.append(_Group(fleet=fleet, stack=one.stack, announces=one.type == _GROUP, path=path))
-                readers[one.type](found[-1])
-        return found
-
-    def _auto_scaling(self, group: _Group) -> None:
-        about = group.fleet.name
-        answer = self._ask(GROUPS, about, AutoScalingGroupNames=[group.fleet.group])
-        with self._missed.reading(GROUPS, about):
-            if answer is None:
-                return
-            found = answer["AutoScalingGroups"]
-            if not found:
-                group.fleet.problems.append(f"the Auto Scaling group {group.fleet.group} does not exist")
-                return
-            self._add_sizes(group, found[0]["DesiredCapacity"], found[0]["DesiredCapacity"])
-            self._add_members(group, answer)
-            self._add_jobs(group, answer)
-
-    def _add_sizes(self, group: _Group, least: int, most: int) -> None:
-        group.fleet.least, group.fleet.most = least, most
-
-    def _add_members(self, group: _Group, answer: Answer) -> None:
-        """Instances and problems of Auto Scaling groups."""
-        group.instances = [
-            (one["InstanceId"], one["LifecycleState"], one.get("HealthStatus") != "Unhealthy")
-            for found in answer["AutoScalingGroups"]
-            for one in found.get("Instances", ())
-        ]
-        group.fleet.problems += [one.text for one in messages_of(answer)]
-
-    def _eks(self, group: _Group) -> None:
-        about, (cluster, name) = group.fleet.name, re.split("[/|]", group.fleet.group)[:2]
-        answer = self._ask(EKS_NODE_GROUP, about, clusterName=cluster, nodegroupName=name)
-        with self._missed.reading(EKS_NODE_GROUP, about):
-            if answer is None:
-                return
-            size = answer["nodegroup"]["scalingConfig"]["desiredSize"]
-            self._add_sizes(group, size, size)
-            group.fleet.problems += [one.text for one in messages_of(answer)]
-            groups = groups_of(answer)
-            members = self._ask(GROUPS, about, AutoScalingGroupNames=groups) if groups else None
-            if members is not None:
-                self._add_members(group, members)
-
-    def _pcs(self, group: _Group) -> None:
-        about, named = group.fleet.name, PCS_GROUP.search(group.fleet.group)
-        if named is None:
-            return
-        identifier = named["computeNodeGroupIdentifier"]
-        tag = {"Name": "tag:aws:pcs:compute-node-group-id", "Values": [identifier]}
-        asked = self._account.start(INSTANCES, Filters=[tag])
-        answer = self._ask(PCS_NODE_GROUP, about, **named.groupdict())
-        with self._missed.reading(PCS_NODE_GROUP, about):
-            if answer is not None:
-                sizes = answer["computeNodeGroup"]["scalingConfiguration"]
-                self._add_sizes(group, sizes["minInstanceCount"], sizes["maxInstanceCount"])
-                group.fleet.problems += [one.text for one in messages_of(answer)]
-        instances = self._missed.take(INSTANCES, about, asked)
-        with self._missed.reading(INSTANCES, about):
-            if instances is not None:
-                found = [one for part in instances["Reservations"] for one in part.get("Instances", ())]
-                states = [(one["InstanceId"], one["State"]["Name"], True) for one in found]
-                group.instances = [one for one in states if one[1] != "terminated"]
-
-    def _add_jobs(self, group: _Group, answer: Answer) -> None:
-        """The newest job if it has not ended: a fleet takes one at a time."""
-        for fleet in read_fleets(answer["AutoScalingGroups"]):
-            about = group.fleet.name
-            history = self._ask(JOB_HISTORY, about, Name=fleet.parameter)
-            if history is None:
-                continue
-            past = jobs_of(sorted(history["Parameters"], key=lambda one: one["Version"]))[:1]
-            found: list[Job] = []
-            for one in past:
-                job = one.request.job_id
-                prefix = f"{JOBS}/{job}/"
-                streams = self._ask(JOB_STREAMS, about, logGroupName=fleet.log_group, logStreamNamePrefix=prefix)
-                if streams is None:
-                    return
-                board = read_board(
-                    job, {one["logStreamName"]: float(one.get("creationTime", 0)) for one in streams["logStreams"]}
-                )
-                if not board.result:
-                    found.append(
-                        Job(
-                            job_id=job,
-                            state=state_of(board, one),
-                            nodes=one.request.nodes,
-                            requested_at=utc_text(one.requested_at),
-                            command=" ".join(one.request.command),
-                        )
-                    )
-            group.fleet.jobs = found
-
     # What nodes report.
 
-    def failed_boots(self, resources: Sequence[_Resource], groups: Sequence[_Group]) -> dict[str, dict[str, str]]:
+    def failed_boots(self, resources: Sequence[Resource], groups: Sequence[NodeGroup]) -> dict[str, dict[str, str]]:
         """The last reason of each boot that failed in the last hour, by stack and instance."""
         stacks = {group.stack for group in groups}
         logs = [one for one in resources if one.type == "AWS::Logs::LogGroup" and one.stack in stacks]
@@ -395,9 +201,9 @@ class _Reader:
                     found.setdefault(one.stack, {})[message.subject] = message.text
         return found
 
-    def severities(self, groups: Sequence[_Group]) -> dict[str, Severity]:
+    def severities(self, groups: Sequence[NodeGroup]) -> dict[str, Severity]:
         """What the watchdogs of nodes ask for, by instance; without those that have reported nothing for minutes."""
-        wanted = [(name, group.path) for group in groups for name, _, _ in group.instances or ()]
+        wanted = [(name, group.path) for group in groups for name in group.names]
         queries = [_query(index, name, path) for index, (name, path) in enumerate(wanted)]
         futures: list[Future[Answer]] = [
             self._account.start(
@@ -424,7 +230,7 @@ class _Reader:
 
     # Reserved capacity.
 
-    def capacity(self, resources: Sequence[_Resource]) -> list[Capacity]:
+    def capacity(self, resources: Sequence[Resource]) -> list[Capacity]:
         """Reservations, blocks and life spans of the fleets."""
         made = {one.about: one.physical_id for one in resources if one.type in (RESERVATION, RESERVATION_IN_GROUP)}
         asked = []

@@ -51,7 +51,6 @@ def test_a_partition_that_is_not_there_is_refused_with_those_that_are(
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("status", "pcluster describe-cluster-instances --cluster-name foundation --region us-east-1"),
         ("dashboard", "no collector reads nodes of AWS ParallelCluster"),
         ("manifests", "only a cluster on eks has manifests"),
     ],

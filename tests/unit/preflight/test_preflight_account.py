@@ -27,7 +27,7 @@ from cdk_gpu_clusters_stacks.preflight import (
 from cdk_gpu_clusters_stacks.preflight.call import Absent, Call, Denied, NoAnswer, RegionSilent
 from cdk_gpu_clusters_stacks.preflight.run import format_preflight
 from fake_aws import FakeAws, Refusal
-from preflight_account import EXISTING, NEW, NOW, healthy, spec_of
+from preflight_account import EXISTING, NEW, NOW, OTHER_CLUSTER, healthy, hyperpod_clusters, spec_of
 
 CALLS = {name: one for name, one in vars(call).items() if isinstance(one, Call)}
 
@@ -105,6 +105,8 @@ def _pages(client: Any, operation: str) -> Iterator[Any]:
     items: dict[str, Any] = {
         "Stacks": {"StackName": "a", "CreationTime": NOW, "StackStatus": "X"},
         "clusters": "a",
+        "ClusterSummaries": hyperpod_clusters(OTHER_CLUSTER)["ClusterSummaries"][0],
+        "Tags": {"Key": "a", "Value": "b"},
     }
     of_pcs = {
         "clusters": {"name": "a", "id": "pcs_a", "arn": "a", "createdAt": NOW, "modifiedAt": NOW, "status": "ACTIVE"}
@@ -140,6 +142,7 @@ def test_every_page_is_read(name: str) -> None:
             *("CALLER", "REGIONS", "ZONES", "PLACEMENT_GROUPS", "VPC_ATTRIBUTE", "ADDRESSES"),
             *("QUOTA", "DEFAULT_QUOTA", "PARAMETER", "SECRET", "BUCKET", "KEY", "ROLE", "CERTIFICATE"),
             *("USER", "EKS_CLUSTER", "EKS_ADD_ON", "EBS_KEY", "KEY_POLICY", "PCS_CLUSTER", *TOKENS_ALONE),
+            *("HYPERPOD_CLUSTER", "TRAINING_PLAN"),
         }, "AWS answers these whole"
         return
     pages = _pages(client, one.operation)
@@ -147,6 +150,8 @@ def test_every_page_is_read(name: str) -> None:
     required = {
         "CONTAINER_IMAGE": {"repositoryName": "models"},
         "POD_IDENTITIES": {"clusterName": "research"},
+        "HYPERPOD_TAGS": {"ResourceArn": OTHER_CLUSTER},
+        **{key: {"ServiceCode": "sagemaker"} for key in ("QUOTAS", "DEFAULT_QUOTAS")},
     }.get(name, {})
     answer = ask(aws, one, **required)
     assert [len(items) for items in answer.values() if isinstance(items, list) and items] == [2]

@@ -17,6 +17,8 @@ from preflight_account import (
     ON_EKS,
     ON_EXISTING_EKS,
     ON_EXISTING_PCS,
+    ON_HYPERPOD,
+    ON_HYPERPOD_EKS,
     ON_PARALLELCLUSTER,
     ON_PCS,
     healthy,
@@ -25,6 +27,18 @@ from preflight_account import (
 from preflight_cases import CASES, Case
 
 CHECKS = {check.id: check for check in every_check()}
+HEALTHY = (
+    EXISTING,
+    NEW,
+    ON_EKS,
+    ON_EXISTING_EKS,
+    ON_PCS,
+    ON_EXISTING_PCS,
+    ON_PARALLELCLUSTER,
+    ON_BATCH,
+    ON_HYPERPOD,
+    ON_HYPERPOD_EKS,
+)
 
 
 def run(text: str, *, checks: list[Check[Any]] | None = None, **answers: Any) -> Preflight:
@@ -40,12 +54,7 @@ def well(text: str) -> Preflight:
 
 @pytest.mark.parametrize("check_id", CHECKS)
 def test_a_healthy_account_passes(check_id: str) -> None:
-    outcomes = {
-        result.outcome.value
-        for text in (EXISTING, NEW, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS, ON_PARALLELCLUSTER, ON_BATCH)
-        for result in well(text).results
-        if result.id == check_id
-    }
+    outcomes = {result.outcome.value for text in HEALTHY for result in well(text).results if result.id == check_id}
     assert outcomes <= {"pass", "not applicable"}
     if check_id != "GPU-PRE-084":
         assert "pass" in outcomes
@@ -79,6 +88,6 @@ def test_there_are_at_least_30_checks_with_ids_in_order() -> None:
 
 
 def test_where_a_check_is_not_applicable_it_says_why() -> None:
-    for text in (EXISTING, NEW, CLOSED, ON_EKS, ON_EXISTING_EKS, ON_PCS, ON_EXISTING_PCS, ON_PARALLELCLUSTER, ON_BATCH):
+    for text in (CLOSED, *HEALTHY):
         for result in well(text).results:
             assert bool(result.reason) == (result.outcome.value == "not applicable") == (not result.verdicts)

@@ -10,7 +10,7 @@ import pytest
 from moto import mock_aws
 
 from cdk_gpu_clusters_stacks.preflight import Account, Preflight, boto3_clients, every_check, run_preflight
-from preflight_account import NOW, spec_of
+from preflight_account import NOW, ON_HYPERPOD, healthy, spec_of
 
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
@@ -190,3 +190,33 @@ def test_containers_talk_by_a_default_group_as_ec2_makes_it(emulated: Emulated) 
     members = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group["GroupId"]}]}
     emulated.ec2.authorize_security_group_ingress(GroupId=group["GroupId"], IpPermissions=[members])
     assert outcome() == "pass"
+def test_nodes_of_other_clusters_of_hyperpod_are_counted(emulated: Emulated) -> None:
+    sagemaker: Any = emulated.clients("sagemaker", REGION)
+    for name, tags, sizes in (("llama-hyperpod", {"gpu-cluster": "llama"}, (16, 2)), ("research", {}, (3, 4))):
+        sagemaker.create_cluster(
+            ClusterName=name,
+            Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
+            InstanceGroups=[
+                {
+                    "InstanceGroupName": f"group-{index}",
+                    "InstanceType": kind,
+                    "InstanceCount": size,
+                    "LifeCycleConfig": {"SourceS3Uri": "s3://sagemaker-scripts", "OnCreate": "on_create.sh"},
+                    "ExecutionRole": f"arn:aws:iam::{ACCOUNT}:role/nodes",
+                    "ThreadsPerCore": 1,
+                }
+                for index, (kind, size) in enumerate(zip(("ml.p5.48xlarge", "ml.g5.xlarge"), sizes, strict=True))
+            ],
+        )
+    canned = healthy().clients  # moto 5.2.5 lists only the quotas of `vpc`
+
+    def clients(service: str, region: str) -> Any:
+        return (canned if service == "service-quotas" else emulated.clients)(service, region)
+
+    wanted = [one for one in every_check() if one.id in ("GPU-PRE-191", "GPU-PRE-193")]
+    with Account(clients, region=REGION) as account:
+        results = run_preflight(spec_of(ON_HYPERPOD), account, now=NOW, checks=wanted).results
+    said = {verdict.about: verdict.cause.partition(", ")[2] for result in results for verdict in result.verdicts}
+    assert said["training.fleets.trainers, training.fleets.more"] == "18 needed, 3 used by others"
+    assert said["hyperpod.login"] == "2 needed, 0 used by others"
+    assert said["hyperpod"] == "21 needed, 7 used by others"

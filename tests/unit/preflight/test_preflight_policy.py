@@ -17,15 +17,19 @@ from preflight_account import (
     GROUPED,
     NEW,
     NOW,
+    ON_BATCH,
+    ON_HYPERPOD,
+    OTHER_CLUSTER,
     block,
     healthy,
+    hyperpod_clusters,
     limit,
     spec_of,
     subnets,
 )
 
 CALLS = [one for one in vars(call).values() if isinstance(one, Call)]
-SPECS = {"existing": EXISTING, "new": NEW, "closed": CLOSED}
+SPECS = {"existing": EXISTING, "new": NEW, "closed": CLOSED, "batch": ON_BATCH, "hyperpod": ON_HYPERPOD}
 
 
 def accounts() -> Iterator[FakeAws]:
@@ -36,8 +40,12 @@ def accounts() -> Iterator[FakeAws]:
         ec2__describe_subnets=subnets(AvailableIpAddressCount=0),
         ec2__describe_capacity_reservations=block(AvailableInstanceCount=0),
         s3__head_bucket={},
+        sagemaker__list_clusters=hyperpod_clusters(OTHER_CLUSTER),
     )
-    yield healthy().but(service_quotas__get_service_quota=Refusal("NoSuchResourceException"))
+    yield healthy().but(
+        service_quotas__get_service_quota=Refusal("NoSuchResourceException"),
+        service_quotas__list_service_quotas={"Quotas": []},
+    )
 
 
 def made(spec: str) -> set[Call]:

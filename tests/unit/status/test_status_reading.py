@@ -316,7 +316,8 @@ def test_the_policy_has_read_only_actions_that_exist(file: str, service: str) ->
 def test_the_fleet_of_each_example_has_the_name_that_its_nodes_send() -> None:
     """Recorded templates: the dimension of alarms on nodes, and what `status` asks for without them."""
     folder = Path(__file__).resolve().parents[2] / "synth" / "__snapshots__" / "test_plan_of_templates"
-    groups = {"AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup", "AWS::PCS::ComputeNodeGroup"}
+    names = ("AutoScaling::AutoScalingGroup", "EKS::Nodegroup", "PCS::ComputeNodeGroup", "Batch::ComputeEnvironment")
+    groups = {f"AWS::{name}" for name in names}
     kinds = set()
     for file in folder.glob("*.json"):
         for name, template in json.loads(file.read_text("utf-8")).items():
@@ -330,11 +331,12 @@ def test_the_fleet_of_each_example_has_the_name_that_its_nodes_send() -> None:
             for kind in groups & {one["Type"] for one in resources} if paths else ():
                 stack = name.removesuffix(".template.json")
                 of = next(one for one in ("login", "inference", "fleet") if f"-{one}" in stack)
-                assert paths == {fleet_path(stack, of, in_auto_scaling_group=kind.startswith("AWS::Auto"))}
+                assert paths == {fleet_path(stack, of, group_type=kind)}
                 kinds.add((kind.rpartition(":")[2], of))
     assert kinds == {
         ("AutoScalingGroup", "fleet"),
         ("AutoScalingGroup", "inference"),
+        ("ComputeEnvironment", "fleet"),
         ("ComputeNodeGroup", "fleet"),
         ("ComputeNodeGroup", "login"),
         ("Nodegroup", "fleet"),

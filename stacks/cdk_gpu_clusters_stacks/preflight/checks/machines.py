@@ -48,6 +48,8 @@ def _offered(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     name, zones = fleet.plan.instance_type.name, words(fleet.zones)
     if not missing and offers:
         return passed(f"{name} in {zones if fleet.zones else words(offers)}")
+    if fleet.profile.joins_hyperpod:
+        return warned(f"{name} is not offered in {zones}", fix="look whether SageMaker has it there: see GPU-PRE-191")
     if fleet.plan.terms.kind.is_block:
         return warned(f"{name} is not offered in {zones}", fix=f"check the block's zone: {_BLOCKS}")
     if not offers:
@@ -133,7 +135,7 @@ def _sold_this_way(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
 # Machine images: that they are there, and start on the fleet's type.
 
 _API = "EC2 API reference, DescribeImages"
-_CHOSEN_BY_EKS = "EKS chooses the images of all fleets"
+_CHOSEN_ELSEWHERE = "the orchestrator chooses the images of all fleets"
 _IMAGE_ID = re.compile(r"ami-([0-9a-f]{8}|[0-9a-f]{17})")
 _SUPPORTED = re.compile(r"Supported EC2 instances:\s*(.+?)(?:\.\s|\.?$)")
 
@@ -141,6 +143,11 @@ _SUPPORTED = re.compile(r"Supported EC2 instances:\s*(.+?)(?:\.\s|\.?$)")
 def _has_image(fleet: PlannedFleet) -> bool:
     """Whether file or catalogue choose its image."""
     return fleet.plan.request.profile.image is not ImageChoice.ORCHESTRATOR
+
+
+def _is_looked_at(fleet: PlannedFleet) -> bool:
+    """Whether its image is known: from file or catalogue, or a custom one in place of the orchestrator's."""
+    return _has_image(fleet) or isinstance(fleet.spec.image, ImageById)
 
 
 def _parameter_of(fleet: PlannedFleet) -> str | None:
@@ -191,7 +198,7 @@ def image_of(fleet: PlannedFleet, inquiry: Inquiry) -> Mapping[str, Any]:
     source="Systems Manager API reference, GetParameter",
     calls=(PARAMETER,),
     subjects=fleets_where(lambda fleet: _has_image(fleet) and _parameter_of(fleet) is not None),
-    unless="every image is named by its id, or EKS chooses it",
+    unless="every image is named by its id, or the orchestrator chooses it",
 )
 def _parameter_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     name = _parameter_of(fleet)
@@ -212,8 +219,8 @@ def _parameter_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     "the image is there and available",
     source=_API,
     calls=(PARAMETER, IMAGES),
-    subjects=fleets_where(_has_image),
-    unless=_CHOSEN_BY_EKS,
+    subjects=fleets_where(_is_looked_at),
+    unless=_CHOSEN_ELSEWHERE,
 )
 def _image_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     image_id = _image_id_of(fleet, inquiry)
@@ -233,8 +240,8 @@ def _image_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     "image and instance type fit: architecture, virtualization, ENA, boot mode",
     source=f"{_API}; DescribeInstanceTypes",
     calls=(PARAMETER, IMAGES),
-    subjects=fleets_where(_has_image),
-    unless=_CHOSEN_BY_EKS,
+    subjects=fleets_where(_is_looked_at),
+    unless=_CHOSEN_ELSEWHERE,
 )
 def _image_starts(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
     image, kind = image_of(fleet, inquiry), fleet.plan.instance_type
@@ -260,7 +267,7 @@ def _image_starts(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
     source=f"{_API}; the launch template names the root device to size and encrypt it",
     calls=(PARAMETER, IMAGES),
     subjects=fleets_where(_has_image),
-    unless=_CHOSEN_BY_EKS,
+    unless=_CHOSEN_ELSEWHERE,
 )
 def _root_device(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
     image, system = image_of(fleet, inquiry), fleet.plan.operating_system or OperatingSystem.AL2023
@@ -279,7 +286,7 @@ def _root_device(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
     source='Amazon EBS user guide, "Create an Amazon EBS volume"',
     calls=(PARAMETER, IMAGES),
     subjects=fleets_where(_has_image),
-    unless=_CHOSEN_BY_EKS,
+    unless=_CHOSEN_ELSEWHERE,
 )
 def _root_size(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     image = image_of(fleet, inquiry)
@@ -329,8 +336,8 @@ def _serves_accelerator(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdi
     "the image belongs to Amazon or to the account, and is not deprecated",
     source=_API,
     calls=(PARAMETER, IMAGES, CALLER),
-    subjects=fleets_where(_has_image),
-    unless=_CHOSEN_BY_EKS,
+    subjects=fleets_where(_is_looked_at),
+    unless=_CHOSEN_ELSEWHERE,
 )
 def _known_owner(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     inquiry.start(CALLER)

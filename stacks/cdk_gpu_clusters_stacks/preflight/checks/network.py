@@ -384,7 +384,7 @@ def _endpoints_sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
             yield failed(f"{name} is not in {words(lacking)}", fix=f"choose control zones of {words(sorted(offered))}")
 
 
-# Existing security groups that the file names.
+# Existing security groups: those that the file names, and the default group of an existing VPC.
 
 _NO_STORE = "the file names no existing file system"
 _Ranges: TypeAlias = Sequence[tuple[int | None, int | None]]

@@ -37,19 +37,19 @@ _RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VcpuNeed:
-    """Fleets whose vCPUs one quota counts, and the vCPUs of system nodes of EKS that it counts with them.
+    """Fleets whose vCPUs one quota counts, and the vCPUs of other nodes that it counts with them.
 
     Attributes:
-        system_vcpus: vCPUs of the system nodes.
-        system_surge_vcpus: vCPUs that an update of them adds for the time that it takes.
+        service_vcpus: vCPUs of the system nodes of EKS, and of the head node and the login nodes of Slurm.
+        service_surge_vcpus: vCPUs that an update of them adds for the time that it takes.
     """
 
     purchase: Purchase
     family: str
     vcpus: VcpuQuota
     fleets: tuple[PlannedFleet, ...]
-    system_vcpus: int = 0
-    system_surge_vcpus: int = 0
+    service_vcpus: int = 0
+    service_surge_vcpus: int = 0
 
 
 def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
@@ -68,21 +68,52 @@ def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
             vcpus=VcpuQuota(quota=known[0].quota, verified=all(one.verified for one in known)),
             fleets=tuple(fleets.values()),
         )
-    return needs if purchase == "spot" else _with_system_nodes(needs, cluster)
+    return needs if purchase == "spot" else _with_service_nodes(needs, cluster)
 
 
-def _with_system_nodes(needs: dict[str, VcpuNeed], cluster: Cluster) -> dict[str, VcpuNeed]:
-    """The needs, with what the system nodes of an EKS cluster made here add."""
-    nodes = None if cluster.plan.kubernetes is None else cluster.plan.kubernetes.system_nodes
-    if nodes is None:
-        return needs
-    record = instance_type(nodes.instance_type)
-    found = vcpu_quota(record.family, "on-demand")
-    surge = surge_nodes(UpdateStrategy.DEFAULT, zones=len(nodes.subnets), max_unavailable=1)
-    where = next((where for where, need in needs.items() if need.vcpus.quota == found.quota), "eks.system_nodes")
-    need = needs.get(where) or VcpuNeed(purchase="on-demand", family=record.family, vcpus=found, fleets=())
-    system = replace(need, system_vcpus=record.vcpus * nodes.node_count, system_surge_vcpus=record.vcpus * surge)
-    return {**needs, where: system}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ServiceNodes:
+    """Nodes beside the fleets, on demand, and how many an update adds."""
+
+    where: str
+    instance_type: str
+    count: int
+    surge: int = 0
+
+
+def _service_nodes(cluster: Cluster) -> Iterator[_ServiceNodes]:
+    """The system nodes of an EKS cluster made here; head node and login nodes of Slurm."""
+    plan = cluster.plan
+    nodes = None if plan.kubernetes is None else plan.kubernetes.system_nodes
+    if nodes is not None:
+        surge = surge_nodes(UpdateStrategy.DEFAULT, zones=len(nodes.subnets), max_unavailable=1)
+        yield _ServiceNodes(
+            where="eks.system_nodes", instance_type=nodes.instance_type, count=nodes.node_count, surge=surge
+        )
+    slurm, parallel = plan.slurm, plan.parallelcluster
+    people = {
+        "pcs.login": None if slurm is None else slurm.login,
+        "parallelcluster.head_node": None if parallel is None else parallel.head_node,
+        "parallelcluster.login": None if parallel is None else parallel.login,
+    }
+    for where, login in people.items():
+        if login is not None:
+            yield _ServiceNodes(where=where, instance_type=login.instance_type, count=login.node_count)
+
+
+def _with_service_nodes(needs: dict[str, VcpuNeed], cluster: Cluster) -> dict[str, VcpuNeed]:
+    """The needs, with what nodes beside the fleets add."""
+    for nodes in _service_nodes(cluster):
+        record = instance_type(nodes.instance_type)
+        found = vcpu_quota(record.family, "on-demand")
+        where = next((where for where, need in needs.items() if need.vcpus.quota == found.quota), nodes.where)
+        need = needs.get(where) or VcpuNeed(purchase="on-demand", family=record.family, vcpus=found, fleets=())
+        needs[where] = replace(
+            need,
+            service_vcpus=need.service_vcpus + record.vcpus * nodes.count,
+            service_surge_vcpus=need.service_surge_vcpus + record.vcpus * nodes.surge,
+        )
+    return needs
 
 
 def _purchase(fleet: PlannedFleet) -> Purchase | None:
@@ -112,8 +143,8 @@ def _vcpus(need: VcpuNeed, inquiry: Inquiry) -> Iterator[Verdict]:
             f"that {need.vcpus.quota.name} counts {need.family} is read from its name, no source confirms it",
             fix="compare with the EC2 quotas in the Service Quotas console",
         )
-    least = need.system_vcpus
-    most = least + need.system_surge_vcpus
+    least = need.service_vcpus
+    most = least + need.service_surge_vcpus
     for fleet in need.fleets:
         is_reserved = isinstance(fleet.spec.capacity, NewReservation)
         least += (
@@ -161,7 +192,7 @@ def _size(found: Mapping[str, Any]) -> int:
 
 _on_demand_vcpus = define_check(
     "GPU-PRE-031",
-    "the On-Demand vCPU quota has room for fleets without a reservation, reservations made here, and system nodes",
+    "the On-Demand vCPU quota has room for fleets without a reservation, reservations made here, and nodes beside them",
     source=f'{_QUOTAS}; AWS EC2 user guide, "On-Demand Capacity Reservations": reservations count, blocks do not',
     calls=(*QUOTA_CALLS, INSTANCES, RESERVATIONS),
     subjects=partial(_needs, "on-demand"),
@@ -186,20 +217,25 @@ def _range(sizes: Iterable[tuple[PlannedFleet, float]]) -> dict[str, float]:
     }
 
 
+def _launched_here(cluster: Cluster) -> list[PlannedFleet]:
+    """The fleets whose nodes are instances of the account; those of HyperPod are of one of SageMaker."""
+    return [fleet for fleet in cluster.fleets.values() if not fleet.profile.joins_hyperpod]
+
+
 @define_check(
     "GPU-PRE-033",
     "the gp3 storage quota has room for the root volumes of all nodes",
     source='Amazon EBS user guide, "Quotas for Amazon EBS"',
     calls=(*QUOTA_CALLS, VOLUMES),
-    subjects=whole,
+    subjects=lambda cluster: {"": cluster} if _launched_here(cluster) else {},
+    unless="SageMaker launches the nodes, with their volumes, in an account of its own",
 )
 def _volume_storage(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     def used() -> float:
         found = inquiry.ask(VOLUMES, Filters=[{"Name": "volume-type", "Values": ["gp3"]}])["Volumes"]
         return float(sum(volume["Size"] for volume in found if not cluster.owns(volume))) / 1024
 
-    fleets = cluster.fleets.values()
-    tib = _range((fleet, fleet.root_volume_gib / 1024) for fleet in fleets)
+    tib = _range((fleet, fleet.root_volume_gib / 1024) for fleet in _launched_here(cluster))
     return weigh(quota("gp3-storage"), inquiry, used=used, **tib)
 
 
@@ -215,7 +251,10 @@ def _interface_count(cluster: Cluster, inquiry: Inquiry) -> Verdict:
         found = inquiry.ask(INTERFACES)["NetworkInterfaces"]
         return sum(not cluster.owns(interface) for interface in found)
 
-    interfaces = _range((fleet, len(fleet.plan.interfaces.interfaces)) for fleet in cluster.fleets.values())
+    interfaces = _range(
+        (fleet, len(fleet.plan.interfaces.interfaces) + fleet.profile.container_addresses)
+        for fleet in cluster.fleets.values()
+    )
     return weigh(quota("network-interfaces"), inquiry, used=used, **interfaces)
 
 

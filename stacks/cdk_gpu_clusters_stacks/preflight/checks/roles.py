@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.spec import LustreSpec, OpenZfsSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from ..call import EBS_KEY, KEY, KEY_POLICY, ROLE, NoAnswer
-from ..check import Inquiry, Outcome, Subjects, Verdict, define_check, failed, passed, warned, whole
+from ..check import Inquiry, Outcome, Subjects, Verdict, define_check, failed, passed, warned
 from ..cluster import Cluster, fleets_where
 
 
@@ -39,13 +40,20 @@ def _spot_role(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     return found
 
 
+def _is_scaled(fleet: PlannedFleet) -> bool:
+    """Whether EC2 Auto Scaling launches its nodes in the account; AWS Batch lets it do so as well."""
+    return not fleet.profile.joins_hyperpod and not fleet.profile.joins_parallelcluster
+
+
+_scaled = fleets_where(_is_scaled)
 _SPOT = "AWSServiceRoleForEC2Spot"
 _auto_scaling = define_check(
     "GPU-PRE-141",
     "the service-linked role of EC2 Auto Scaling is there",
     source='Amazon EC2 Auto Scaling user guide, "Service-linked roles"',
     calls=(ROLE,),
-    subjects=whole,
+    subjects=_when(lambda cluster: cluster.makes_eks or _scaled(cluster)),
+    unless="SageMaker or AWS ParallelCluster launches all nodes",
 )(_role("AWSServiceRoleForAutoScaling", "autoscaling.amazonaws.com"))
 _spot = define_check(
     "GPU-PRE-142",
@@ -53,8 +61,10 @@ _spot = define_check(
     source='AWS EC2 user guide, "Service-linked role for Spot Instance requests"; aws/karpenter-provider-aws '
     "@ 1d92708, v1.14/troubleshooting.md, Missing Service Linked Role",
     calls=(ROLE,),
-    subjects=_when(lambda cluster: any(one.plan.terms.kind is CapacityKind.SPOT for one in cluster.fleets.values())),
-    unless="no fleet is spot",
+    subjects=_when(
+        fleets_where(lambda one: one.plan.terms.kind is CapacityKind.SPOT and not one.profile.joins_hyperpod)
+    ),
+    unless="no fleet is spot in this account",
 )(_spot_role)
 _fsx = define_check(
     "GPU-PRE-143",
@@ -86,8 +96,8 @@ _eks_nodes = define_check(
     "the service-linked role of EKS node groups is there",
     source='Amazon EKS user guide, "Using roles for Amazon EKS node groups"',
     calls=(ROLE,),
-    subjects=_when(lambda cluster: cluster.plan.kubernetes),
-    unless="no fleet is on EKS",
+    subjects=_when(lambda cluster: cluster.plan.kubernetes and (cluster.makes_eks or _scaled(cluster))),
+    unless="no node group of EKS is made",
 )(_role("AWSServiceRoleForAmazonEKSNodegroup", "eks-nodegroup.amazonaws.com"))
 _pcs = define_check(
     "GPU-PRE-147",
@@ -97,6 +107,22 @@ _pcs = define_check(
     subjects=_when(lambda cluster: cluster.plan.slurm),
     unless="no fleet is on AWS PCS",
 )(_role("AWSServiceRoleForPCS", "pcs.amazonaws.com"))
+_batch = define_check(
+    "GPU-PRE-148",
+    "the service-linked role of AWS Batch is there",
+    source='AWS Batch user guide, "Using service-linked roles for AWS Batch"',
+    calls=(ROLE,),
+    subjects=_when(fleets_where(lambda fleet: fleet.profile.joins_batch)),
+    unless="no fleet is on AWS Batch",
+)(_role("AWSServiceRoleForBatch", "batch.amazonaws.com"))
+_hyperpod = define_check(
+    "GPU-PRE-149",
+    "the service-linked role of SageMaker HyperPod is there",
+    source='Amazon SageMaker AI developer guide, "AWS managed policy: AmazonSageMakerHyperPodServiceRolePolicy"',
+    calls=(ROLE,),
+    subjects=_when(lambda cluster: cluster.plan.hyperpod),
+    unless="no fleet is on SageMaker HyperPod",
+)(_role("AWSServiceRoleForSageMakerHyperPod", "hyperpod.sagemaker.amazonaws.com"))
 
 
 # KMS keys that the file names.
@@ -155,8 +181,8 @@ _LAUNCHES = "AWSServiceRoleForAutoScaling"
     source='EC2 Auto Scaling user guide, "Required AWS KMS key policy for use with encrypted volumes"; EC2 API '
     "reference, GetEbsDefaultKmsKeyId",
     calls=(EBS_KEY, KEY_POLICY),
-    subjects=_when(fleets_where(lambda fleet: fleet.spec.root_volume.encryption_key_arn is None)),
-    unless="every fleet names the key of its volumes",
+    subjects=_when(fleets_where(lambda fleet: _is_scaled(fleet) and fleet.spec.root_volume.encryption_key_arn is None)),
+    unless="EC2 Auto Scaling launches no nodes, or every fleet names the key of its volumes",
 )
 def _default_key_lets_launch(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     key = str(inquiry.ask(EBS_KEY)["KmsKeyId"])

@@ -13,7 +13,8 @@ from ..cluster import CLUSTER_TAG, Cluster, words
 
 
 def _fleets(cluster: Cluster) -> Mapping[str, PlannedFleet]:
-    return cluster.fleets
+    """Those whose nodes are instances of the account."""
+    return {where: fleet for where, fleet in cluster.fleets.items() if not fleet.profile.joins_hyperpod}
 
 
 @define_check(
@@ -23,7 +24,7 @@ def _fleets(cluster: Cluster) -> Mapping[str, PlannedFleet]:
     "instances that a check reports as impaired; EC2 API reference, AssociateApplicationStatusCheck",
     calls=(STATUS_CHECKS, STATUS_CHECK_TARGETS),
     subjects=_fleets,
-    unless="the file has no fleet",
+    unless="SageMaker launches all nodes in an account of its own",
 )
 def _watched(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     checks = {one["ApplicationStatusCheckId"]: one for one in _every_check(inquiry)}
