@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
+    from shared_assemblies import SharedAssemblies
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -101,6 +103,14 @@ def app_factory(recommended_context: dict[str, Any], tmp_path_factory: pytest.Te
         return aws_cdk.App(analytics_reporting=False, context=merged, **options)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def assemblies_of_files(app_factory: AppFactory, tmp_path_factory: pytest.TempPathFactory) -> SharedAssemblies:
+    """Cloud assemblies of cluster files by their text, each made once in a run."""
+    from shared_assemblies import SharedAssemblies, folder_of_run
+
+    return SharedAssemblies(folder_of_run(tmp_path_factory.getbasetemp()) / "assemblies", app_factory)
 
 
 @pytest.fixture

@@ -5,27 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters_stacks.app import build_cluster
-from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from shared_assemblies import SharedAssemblies
 
 Synthesize = Callable[[Path], dict[str, str]]
 
 
 @pytest.fixture
-def synthesize(app_factory: Any) -> Synthesize:
+def synthesize(assemblies_of_files: SharedAssemblies) -> Synthesize:
     """Synthesize a cluster file; the text of each template by file name."""
 
     def run(path: Path) -> dict[str, str]:
-        app = app_factory()
-        build_cluster(app, load_cluster(path))
-        directory = Path(app.synth().directory)
-        manifest = json.loads((directory / "manifest.json").read_text())
-        assert "missing" not in manifest, "synthesis asked for something in an account"
-        return {file.name: file.read_text() for file in directory.glob("*.template.json")}
+        folder = assemblies_of_files.of(path.read_text(encoding="utf-8"))
+        return {file.name: file.read_text() for file in folder.glob("*.template.json")}
 
     return run
 

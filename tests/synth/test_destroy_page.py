@@ -9,25 +9,18 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters_stacks.app import build_cluster
-from cdk_gpu_clusters_stacks.spec import load_cluster
-from cluster_files.edits import SCRAPED, write
+from cluster_files.edits import SCRAPED
+from shared_assemblies import SharedAssemblies, templates_in
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "destroy.md"
 
 
 @pytest.fixture(scope="module")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def templates(assemblies_of_files: SharedAssemblies) -> list[dict[str, Any]]:
     """The templates of all examples, and of a cluster whose metrics go to a workspace."""
-    import aws_cdk as cdk
-
-    app = cdk.App(analytics_reporting=False, outdir=str(tmp_path_factory.mktemp("cdk.out")))
-    scraped = write(tmp_path_factory.mktemp("cluster"), SCRAPED)
-    for file in (*sorted((REPOSITORY / "examples").glob("*.yaml")), scraped):
-        build_cluster(app, load_cluster(file))
-    folder = Path(app.synth().directory)
-    return [json.loads(file.read_text("utf-8")) for file in folder.glob("*.template.json")]
+    texts = [file.read_text("utf-8") for file in sorted((REPOSITORY / "examples").glob("*.yaml"))]
+    return [one for text in (*texts, SCRAPED) for one in templates_in(assemblies_of_files.of(text)).values()]
 
 
 def test_the_page_lists_the_types_that_stay(templates: list[dict[str, Any]]) -> None:

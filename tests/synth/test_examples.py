@@ -1,12 +1,9 @@
-"""The example clusters are what they say, and pass CDK's own validation."""
+"""The example clusters are what they say. That they pass CDK's own validation is a test of `tests/policy`."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,22 +12,12 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from shared_assemblies import SharedAssemblies, templates_in
 from stack_fixtures import Resources, node_roles, of_type, only
 from user_data import node_files, user_data
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
-BUILD_ALL = """
-import sys
-from pathlib import Path
-import aws_cdk
-from cdk_gpu_clusters_stacks.app import build_cluster
-from cdk_gpu_clusters_stacks.spec.load import load_cluster
-app = aws_cdk.App(analytics_reporting=False)
-for file in sys.argv[1:]:
-    build_cluster(app, load_cluster(Path(file)))
-app.synth()
-"""
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
@@ -38,8 +25,6 @@ LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
 FILE_SYSTEM = "AWS::FSx::FileSystem"
 ASSOCIATION = "AWS::FSx::DataRepositoryAssociation"
 SEVENTHS = ",".join(["1g.10gb"] * 7)
-
-pytestmark = pytest.mark.validation
 
 
 @dataclass(frozen=True)
@@ -95,36 +80,15 @@ FindCluster = Callable[[str], Cluster]
 
 
 @pytest.fixture(scope="module")
-def assembly(tmp_path_factory: pytest.TempPathFactory, recommended_context: dict[str, Any]) -> Path:
-    """All examples in one app, which takes a fraction of the time of one app for each."""
-    folder = tmp_path_factory.mktemp("cdk.out")
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD_ALL, *map(str, sorted(EXAMPLES.glob("*.yaml")))],
-        env={
-            **os.environ,
-            "CDK_VALIDATION": "true",
-            "CDK_OUTDIR": str(folder),
-            "CDK_CONTEXT_JSON": json.dumps(recommended_context),
-            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / root) for root in ("constructs", "emulator", "stacks")),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
+def assemblies(assemblies_of_files: SharedAssemblies) -> dict[str, Path]:
+    """The cloud assemblies of the examples by the name of their file."""
+    return {file.stem: assemblies_of_files.of(file.read_text("utf-8")) for file in sorted(EXAMPLES.glob("*.yaml"))}
 
 
 @pytest.fixture
-def cluster(assembly: Path) -> FindCluster:
+def cluster(assemblies: dict[str, Path]) -> FindCluster:
     """Find an example by the name of its file."""
-    return lambda example: Cluster(load_cluster(EXAMPLES / f"{example}.yaml").name, assembly)
-
-
-def test_no_example_violates_what_cloudformation_knows(assembly: Path) -> None:
-    report = json.loads((assembly / "validation-report.json").read_text())
-    [cloudformation] = [each for each in report["pluginReports"] if "CloudFormation" in each["pluginName"]]
-    assert (cloudformation["conclusion"], cloudformation["violations"]) == ("success", [])
+    return lambda example: Cluster(load_cluster(EXAMPLES / f"{example}.yaml").name, assemblies[example])
 
 
 def needed_by(resources: Resources, logical_id: str) -> set[str]:
@@ -153,10 +117,12 @@ def direct_needs(value: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("template", ["AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup"])
-def test_what_nodes_are_allowed_is_there_before_their_group_and_outlives_it(assembly: Path, template: str) -> None:
+def test_what_nodes_are_allowed_is_there_before_their_group_and_outlives_it(
+    assemblies: dict[str, Path], template: str
+) -> None:
     found: set[str] = set()
-    for file in assembly.glob("*.template.json"):
-        resources: Resources = json.loads(file.read_text())["Resources"]
+    stacks = [stack for folder in assemblies.values() for stack in templates_in(folder).items()]
+    for stack, resources in ((name, one["Resources"]) for name, one in stacks):
         for group in of_type(resources, template):
             before = needed_by(resources, group)
             roles = before & node_roles(resources).keys()
@@ -166,7 +132,7 @@ def test_what_nodes_are_allowed_is_there_before_their_group_and_outlives_it(asse
                 if one["Type"] in {"AWS::IAM::ManagedPolicy", "AWS::IAM::Policy"}
                 and direct_needs(one["Properties"].get("Roles", [])) & roles
             }
-            assert policies <= before, f"{file.name}: {group}"
+            assert policies <= before, f"{stack}: {group}"
             assert group not in {name for one in policies for name in needed_by(resources, one)}
             found |= policies
     assert found

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan.changes import compare_clusters
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cluster_files.edits import EDITS, sides, write
 from gpu_clusters_emulator.provisioning import replaces
+from shared_assemblies import SharedAssemblies, templates_in
 
 #: Types of which a statement is made whenever one changes. Roles, alarms, rules and the like follow from these.
 TOLD = {
@@ -85,20 +83,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Cluster
 
 
 @pytest.fixture(scope="module")
-def synthesize(app_factory: Any, cluster: Callable[[str], ClusterSpec]) -> Callable[[str], Templates]:
+def synthesize(assemblies_of_files: SharedAssemblies) -> Callable[[str], Templates]:
     """The templates of a file's text by stack, made once."""
-
-    @cache
-    def run(text: str) -> Templates:
-        app = app_factory()
-        build_cluster(app, cluster(text))
-        folder = Path(app.synth().directory)
-        return {
-            path.name.removesuffix(".template.json"): json.loads(path.read_text())
-            for path in folder.glob("*.template.json")
-        }
-
-    return run
+    return cache(lambda text: templates_in(assemblies_of_files.of(text)))
 
 
 def seen(before: Templates, after: Templates) -> set[tuple[str, str, str]]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
 from cdk_gpu_clusters_stacks.plan.model import FleetReport
 from cdk_gpu_clusters_stacks.spec import load_cluster
-from cluster_files.edits import sides
+from cluster_files.edits import sides, write
 from nodeadm import FROM_EKS, node_configs, read_by_nodeadm
+from shared_assemblies import SharedAssemblies, templates_in
 from stack_fixtures import readable
 from user_data import node_files, user_data
 
@@ -24,17 +24,29 @@ _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule
 EXAMPLES = sorted(Path("examples").glob("*.yaml"))
 
 
+class Assembly:
+    """What was synthesized: its folder, and the templates by stack."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.templates = templates_in(folder)
+
+    def dependencies(self, stack: str) -> set[str]:
+        """The stacks that one waits for."""
+        artifacts = json.loads((self.folder / "manifest.json").read_text("utf-8"))["artifacts"]
+        return set(artifacts[stack].get("dependencies", ())) & self.templates.keys()
+
+
 @pytest.fixture(scope="module", params=EXAMPLES, ids=lambda path: path.name)
-def made(request: pytest.FixtureRequest, app_factory: Any) -> tuple[ClusterPlan, Any]:
+def made(request: pytest.FixtureRequest, assemblies_of_files: SharedAssemblies) -> tuple[ClusterPlan, Assembly]:
     """The plan of an example, and what was synthesized from it."""
-    spec = load_cluster(request.param)
-    app = app_factory()
-    build_cluster(app, spec)
-    return plan_cluster(spec), app.synth()
+    return plan_cluster(load_cluster(request.param)), Assembly(
+        assemblies_of_files.of(request.param.read_text(encoding="utf-8"))
+    )
 
 
-def resources(assembly: Any, stack: str, kind: str) -> list[dict[str, Any]]:
-    template = assembly.get_stack_by_name(stack).template
+def resources(assembly: Assembly, stack: str, kind: str) -> list[dict[str, Any]]:
+    template = assembly.templates[stack]
     return [one["Properties"] for one in template["Resources"].values() if one["Type"] == kind]
 
 
@@ -43,27 +55,22 @@ def fleets_in_stacks(plan: ClusterPlan) -> list[FleetReport]:
     return [fleet for fleet in plan.fleets if fleet.slurm_queue is None]
 
 
-def test_every_example_is_as_recorded(made: tuple[ClusterPlan, Any], snapshot_json: Any) -> None:
-    folder = Path(made[1].directory)
-    assert "missing" not in json.loads((folder / "manifest.json").read_text()), "synthesis asked for something"
-    templates = {file.name: json.loads(file.read_text()) for file in sorted(folder.glob("*.template.json"))}
-    assert {name: readable(template) for name, template in templates.items()} == snapshot_json
+def test_every_example_is_as_recorded(made: tuple[ClusterPlan, Assembly], snapshot_json: Any) -> None:
+    assert {f"{name}.template.json": readable(one) for name, one in made[1].templates.items()} == snapshot_json
 
 
-def test_the_stacks_are_those_of_the_app(made: tuple[ClusterPlan, Any]) -> None:
+def test_the_stacks_are_those_of_the_app(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
-    assert {stack.name for stack in plan.stacks} == {stack.stack_name for stack in assembly.stacks}
+    assert {stack.name for stack in plan.stacks} == assembly.templates.keys()
 
 
-def test_each_stack_waits_for_those_that_the_app_makes_it_wait_for(made: tuple[ClusterPlan, Any]) -> None:
+def test_each_stack_waits_for_those_that_the_app_makes_it_wait_for(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
-    names = {stack.stack_name for stack in assembly.stacks}
     for stack in plan.stacks:
-        needs = {one.id for one in assembly.get_stack_by_name(stack.name).dependencies} & names
-        assert needs == set(stack.depends_on), stack.name
+        assert assembly.dependencies(stack.name) == set(stack.depends_on), stack.name
 
 
-def test_no_stack_stands_before_one_that_it_waits_for(made: tuple[ClusterPlan, Any]) -> None:
+def test_no_stack_stands_before_one_that_it_waits_for(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, _ = made
     seen: set[str] = set()
     for stack in plan.stacks:
@@ -71,7 +78,7 @@ def test_no_stack_stands_before_one_that_it_waits_for(made: tuple[ClusterPlan, A
         seen.add(stack.name)
 
 
-def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Any]) -> None:
+def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     for fleet in fleets_in_stacks(plan):
         if is_pool(fleet) or fleet.instance_group is not None:  # Karpenter and SageMaker make their own
@@ -104,14 +111,13 @@ def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Any]) ->
     "edit",
     ["root volume with a key", "root volume of servers with a key", "EKS: root volume with a key"],
 )
-def test_a_key_of_the_root_volume_reaches_the_template(edit: str, tmp_path: Path, app_factory: Any) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(sides(edit)[1], encoding="utf-8")
-    spec, app = load_cluster(file), app_factory()
-    build_cluster(app, spec)
-    assembly = app.synth()
+def test_a_key_of_the_root_volume_reaches_the_template(
+    edit: str, tmp_path: Path, assemblies_of_files: SharedAssemblies
+) -> None:
+    text = sides(edit)[1]
+    assembly = Assembly(assemblies_of_files.of(text))
     shown = set()
-    for fleet in plan_cluster(spec).fleets:
+    for fleet in plan_cluster(load_cluster(write(tmp_path, text))).fleets:
         (template,) = resources(assembly, fleet.stack_name, "AWS::EC2::LaunchTemplate")
         key = template["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"].get("KmsKeyId")
         assert key == (fleet.node.root_volume and fleet.node.root_volume.encryption_key_arn)
@@ -119,7 +125,7 @@ def test_a_key_of_the_root_volume_reaches_the_template(edit: str, tmp_path: Path
     assert len(shown) == 2  # one fleet has the key, the others the account's
 
 
-def test_groups_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:
+def test_groups_have_the_planned_size(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     for fleet in fleets_in_stacks(plan):
         if fleet.node_group is not None or fleet.compute_node_group is not None or fleet.instance_group is not None:
@@ -140,7 +146,7 @@ def is_pool(fleet: FleetReport) -> bool:
     return fleet.node_group is not None and fleet.node_group.managed_by == "karpenter"
 
 
-def test_node_pools_of_karpenter_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+def test_node_pools_of_karpenter_are_as_planned(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     for fleet in fleets_in_stacks(plan):
         planned = fleet.node_group
@@ -161,7 +167,7 @@ def test_node_pools_of_karpenter_are_as_planned(made: tuple[ClusterPlan, Any]) -
         assert specs["NodePool"]["limits"]["nodes"] == str(fleet.maximum_nodes + planned.surge_nodes)
 
 
-def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     for fleet in fleets_in_stacks(plan):
         groups = resources(assembly, fleet.stack_name, "AWS::EKS::Nodegroup")
@@ -182,11 +188,11 @@ def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> Non
         assert group["UpdateConfig"]["UpdateStrategy"] == planned.update_strategy
         assert ("Version" in group) == ("rolling" in planned.update)
         assert len(group["Subnets"]) == len(fleet.subnets)
-        text = user_data(assembly.get_stack_by_name(fleet.stack_name).template["Resources"])
+        text = user_data(assembly.templates[fleet.stack_name]["Resources"])
         [own] = node_configs(text)
         over = [
             json.loads(content)
-            for path, content in node_files(text, Path(assembly.directory)).items()
+            for path, content in node_files(text, assembly.folder).items()
             if path.startswith("/etc/eks/nodeadm.d/")
         ]
         assert len(over) == 1
@@ -197,7 +203,7 @@ def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> Non
             assert raid == bool(fleet.node.local_disks and fleet.node.local_disks.mount_point)
 
 
-def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     planned = plan.kubernetes
     if planned is None or planned.stack_name is None or planned.system_nodes is None:
@@ -221,7 +227,7 @@ def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
     assert groups == {**dict.fromkeys(planned.admins, ()), **members}
 
 
-def test_compute_node_groups_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+def test_compute_node_groups_of_pcs_are_as_planned(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     for fleet in fleets_in_stacks(plan):
         groups = resources(assembly, fleet.stack_name, "AWS::PCS::ComputeNodeGroup")
@@ -240,7 +246,7 @@ def test_compute_node_groups_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]
         assert len(group["SubnetIds"]) == len(fleet.subnets)
 
 
-def test_clusters_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+def test_clusters_of_pcs_are_as_planned(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     planned = plan.slurm
     if planned is None or planned.stack_name is None or planned.size is None:
@@ -260,7 +266,7 @@ def test_clusters_of_pcs_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
         assert login["ScalingConfiguration"]["MaxInstanceCount"] == planned.login.node_count
 
 
-def test_placement_groups_are_made_where_it_is_said(made: tuple[ClusterPlan, Any]) -> None:
+def test_placement_groups_are_made_where_it_is_said(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     for fleet in fleets_in_stacks(plan):
         own = resources(assembly, fleet.stack_name, "AWS::EC2::PlacementGroup")
@@ -274,7 +280,7 @@ def test_placement_groups_are_made_where_it_is_said(made: tuple[ClusterPlan, Any
         assert strategies == ([fleet.placement.strategy] if fleet.placement.is_made_here else [])
 
 
-def test_subnets_are_those_of_the_network(made: tuple[ClusterPlan, Any]) -> None:
+def test_subnets_are_those_of_the_network(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     if not plan.network.is_new:
         return
@@ -285,7 +291,7 @@ def test_subnets_are_those_of_the_network(made: tuple[ClusterPlan, Any]) -> None
     assert len(endpoints) == named
 
 
-def test_file_systems_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:
+def test_file_systems_have_the_planned_size(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     for store in plan.stores:
         if store.lustre is None or store.stack_name is None:
@@ -294,7 +300,7 @@ def test_file_systems_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> No
         assert system["StorageCapacity"] == store.lustre.storage_capacity_gib
 
 
-def test_load_balancers_listen_where_it_is_said(made: tuple[ClusterPlan, Any]) -> None:
+def test_load_balancers_listen_where_it_is_said(made: tuple[ClusterPlan, Assembly]) -> None:
     plan, assembly = made
     for fleet in fleets_in_stacks(plan):
         listeners = resources(assembly, fleet.stack_name, "AWS::ElasticLoadBalancingV2::Listener")

@@ -190,6 +190,8 @@ def test_containers_talk_by_a_default_group_as_ec2_makes_it(emulated: Emulated) 
     members = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group["GroupId"]}]}
     emulated.ec2.authorize_security_group_ingress(GroupId=group["GroupId"], IpPermissions=[members])
     assert outcome() == "pass"
+
+
 def test_nodes_of_other_clusters_of_hyperpod_are_counted(emulated: Emulated) -> None:
     sagemaker: Any = emulated.clients("sagemaker", REGION)
     for name, tags, sizes in (("llama-hyperpod", {"gpu-cluster": "llama"}, (16, 2)), ("research", {}, (3, 4))):
