@@ -65,7 +65,7 @@ class Instance(NamedTuple):
         name: Its id.
         lifecycle: Its state in words of AWS.
         is_healthy: Whether the service finds no fault.
-        reason: The fault, if the service tells it.
+        reason: The fault, if the service states one.
     """
 
     name: str
