@@ -56,8 +56,8 @@ permission is missing, the checks that need it result in `cannot tell`, and the 
 `preflight` recognizes existing resources of the cluster by their tag `gpu-cluster`, and does not count them against it.
 You can therefore run it again before a change. It cannot distinguish load balancers and the interfaces of file systems
 in this way. Quota values are those of your account. Quota codes come from the catalogue, each with its source. Those of
-SageMaker HyperPod are found by their names, for which all quotas of SageMaker are listed. This takes some
-seconds. Sometimes it is unknown which quota counts the vCPUs of a new family. The check then reports this.
+SageMaker HyperPod are found by their names, for which all quotas of SageMaker are listed. This takes some seconds.
+Sometimes it is unknown which quota counts the vCPUs of a new family. The check then reports this.
 
 This page is written by `tools/write_preflight_page.py`; do not edit it.
 """

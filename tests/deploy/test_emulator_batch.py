@@ -280,11 +280,22 @@ def test_answers_have_the_members_of_the_api_model(jobs: Callable[..., Jobs]) ->
         ("DescribeJobs", {"jobs": [one, f"{one}#1"]}),
         ("ListJobs", {"multiNodeJobId": one}),
         ("ListJobs", {"jobQueue": here.outputs["JobQueue"]}),
+        ("DescribeComputeEnvironments", {"computeEnvironments": [here.outputs["Environment"]]}),
     ):
         answer = call(world, "batch", operation, params)
         assert any(answer.values())
         report = ParamValidator().validate(answer, shapes.operation_model(operation).output_shape)
         assert not report.has_errors(), report.generate_report()
+
+
+def test_an_environment_is_described_with_the_nodes_that_it_has(jobs: Callable[..., Jobs]) -> None:
+    here = jobs()
+    here.submit()
+    here.after(9)
+    [found] = call(here.account.world, "batch", "DescribeComputeEnvironments", {})["computeEnvironments"]
+    assert found["computeEnvironmentArn"] == here.outputs["Environment"]
+    sizes = {name: found["computeResources"][name] for name in ("minvCpus", "desiredvCpus", "maxvCpus")}
+    assert sizes == {"minvCpus": 0, "desiredvCpus": 2 * 192, "maxvCpus": 4 * 192}
 
 
 @pytest.mark.parametrize(

@@ -99,31 +99,34 @@ def terminate_job(world: World, params: Json) -> Json:
     return {}
 
 
+#: Of the properties of an environment: tags keep their spelling, and the other one is in no answer.
+_NOT_SPELLED = ("Tags", "UpdateToLatestImageVersion")
+
+
 def describe_compute_environments(world: World, params: Json) -> Json:
     """Environments by name or ARN, and all of them without names; unknown ones are left out."""
     wanted = {name.rpartition("/")[2] for name in params.get("computeEnvironments", ())}
-    found = []
-    for one in world.of_type(Type.COMPUTE_ENVIRONMENT):
-        name = one.physical_id.rpartition("/")[2]
-        if name in wanted or not wanted:
-            group, resources = world.groups.get(one.physical_id), one.properties["ComputeResources"]
-            kind = instance_types().get(resources["InstanceTypes"][0])
-            nodes = 0 if group is None else group.desired
-            found.append(
-                {
-                    "computeEnvironmentName": name,
-                    "computeEnvironmentArn": one.physical_id,
-                    "type": one.properties["Type"],
-                    "state": one.properties.get("State", "ENABLED"),
-                    "status": "VALID",
-                    "computeResources": {
-                        **with_small_letters({key: value for key, value in resources.items() if key != "Tags"}),
-                        "tags": resources.get("Tags", {}),
-                        "desiredvCpus": nodes * (kind.vcpus if kind else 1),
-                    },
-                }
-            )
-    return {"computeEnvironments": found}
+    every = world.of_type(Type.COMPUTE_ENVIRONMENT)
+    found = [one for one in every if not wanted or one.physical_id.rpartition("/")[2] in wanted]
+    return {"computeEnvironments": [_environment(world, one) for one in found]}
+
+
+def _environment(world: World, one: Resource) -> Json:
+    resources, group = one.properties["ComputeResources"], world.groups.get(one.physical_id)
+    kind = instance_types().get(resources["InstanceTypes"][0])
+    spelled = {name: value for name, value in resources.items() if name not in _NOT_SPELLED}
+    return {
+        "computeEnvironmentName": one.physical_id.rpartition("/")[2],
+        "computeEnvironmentArn": one.physical_id,
+        "type": one.properties["Type"],
+        "state": one.properties.get("State", "ENABLED"),
+        "status": "VALID",
+        "computeResources": {
+            **with_small_letters(spelled),
+            "tags": resources.get("Tags", {}),
+            "desiredvCpus": (group.desired if group else 0) * (kind.vcpus if kind else 1),
+        },
+    }
 
 
 def _nodes(given: Json, overrides: Json) -> Json:

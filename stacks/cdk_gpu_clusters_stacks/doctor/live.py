@@ -253,7 +253,7 @@ class _Reader:
                     live.nodes.append(nodes)
 
     def miss_nodes_elsewhere(self) -> None:
-        """Note nodes that no group of the stacks has: nothing tells what they are now."""
+        """Note nodes that no group of the stacks has: what they are now is unknown."""
         plan = self._cluster.plan
         services = {
             "hyperpod": (plan.hyperpod, "SageMaker HyperPod launches the nodes in an account of its own"),

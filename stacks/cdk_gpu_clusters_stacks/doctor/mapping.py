@@ -392,22 +392,8 @@ KINDS: tuple[Kind, ...] = (
         parameters=lambda name: {"computeEnvironments": [name]},
         answer="computeEnvironments",
         small=True,
-        members=(
-            *_small("State"),
-            *(
-                Member(f"computeResources.{name}", f"ComputeResources.{name[0].upper()}{name[1:]}")
-                for name in (
-                    "allocationStrategy",
-                    "instanceRole",
-                    "instanceTypes",
-                    "launchTemplate",
-                    "maxvCpus",
-                    "minvCpus",
-                    "securityGroupIds",
-                    "subnets",
-                )
-            ),
-        ),
+        members=_small("State", "ComputeResources"),
+        unanswered=("ComputeResources.UpdateToLatestImageVersion",),
     ),
     Kind(
         type="AWS::PCS::Queue",

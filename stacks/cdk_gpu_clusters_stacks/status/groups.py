@@ -35,7 +35,7 @@ _BATCH, _HYPERPOD = "AWS::Batch::ComputeEnvironment", "AWS::SageMaker::Cluster"
 
 def calls_for(plan: ClusterPlan) -> tuple[Call, ...]:
     """The calls that the groups of a cluster need, beside those of every cluster."""
-    others = {
+    others: Mapping[tuple[Call, ...], object] = {
         (EKS_NODE_GROUP,): plan.kubernetes,
         (PCS_NODE_GROUP,): plan.slurm,
         (HYPERPOD_CLUSTER, HYPERPOD_NODES): plan.hyperpod,
@@ -65,7 +65,7 @@ class Instance(NamedTuple):
         name: Its id.
         lifecycle: Its state in words of AWS.
         is_healthy: Whether the service finds no fault.
-        reason: The fault, if the service tells it.
+        reason: The fault, if the service states one.
     """
 
     name: str

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.node.settings import NodeSettings
+from cdk_gpu_clusters.node.software import SoftwareObject
+from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters_stacks.doctor import Diagnosis, examine, policy_to_examine
 from cdk_gpu_clusters_stacks.preflight import Account
 from cdk_gpu_clusters_stacks.spec import load_cluster
@@ -18,6 +21,7 @@ from preflight_account import ACCOUNT, NOW
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 STACK, ENVIRONMENT = "llama-jobs-fleet-trainers", f"arn:aws:batch:us-east-1:{ACCOUNT}:compute-environment/trainers"
+USER_DATA = "#!/bin/bash\n"
 ABSENT = Refusal("ValidationError", "Stack with id x does not exist")
 RESOURCES = {
     "Nodes": {
@@ -27,6 +31,7 @@ RESOURCES = {
         "LaunchTemplate": {"LaunchTemplateId": {"Ref": "Launch"}, "Version": "1"},
         "Subnets": ["subnet-1"],
         "Type": "EC2",
+        "UpdateToLatestImageVersion": True,
     }
 }
 TEMPLATE = {
@@ -37,7 +42,7 @@ TEMPLATE = {
         },
         "Launch": {
             "Type": "AWS::EC2::LaunchTemplate",
-            "Properties": {"LaunchTemplateData": {"UserData": {"Fn::Base64": "#!/bin/bash\n"}}},
+            "Properties": {"LaunchTemplateData": {}},
         },
     }
 }
@@ -71,19 +76,21 @@ def row(kind: str, logical_id: str, name: str) -> dict[str, Any]:
     }
 
 
-def aws(**answers: Any) -> FakeAws:
+def aws(user_data: str = USER_DATA, **answers: Any) -> FakeAws:
     rows = [
         row("AWS::Batch::ComputeEnvironment", "Nodes", ENVIRONMENT),
         row("AWS::EC2::LaunchTemplate", "Launch", "lt-1"),
     ]
     stack = {"StackName": STACK, "CreationTime": NOW, "StackStatus": "CREATE_COMPLETE"}
-    data = {"UserData": base64.b64encode(b"#!/bin/bash\n").decode()}
+    data = {"UserData": base64.b64encode(user_data.encode()).decode()}
+    template = json.loads(json.dumps(TEMPLATE))
+    template["Resources"]["Launch"]["Properties"]["LaunchTemplateData"] = data
     version = {"LaunchTemplateId": "lt-1", "VersionNumber": 1, "LaunchTemplateData": data}
     return FakeAws(
         {
             "sts.get_caller_identity": {"Account": ACCOUNT},
             "cloudformation.describe_stacks": only(STACK, {"Stacks": [stack]}),
-            "cloudformation.get_template": only(STACK, {"TemplateBody": json.dumps(TEMPLATE)}),
+            "cloudformation.get_template": only(STACK, {"TemplateBody": json.dumps(template)}),
             "cloudformation.list_stack_resources": only(STACK, {"StackResourceSummaries": rows}),
             "ec2.describe_launch_template_versions": {"LaunchTemplateVersions": [version]},
             "ec2.describe_instances": {"Reservations": []},
@@ -124,6 +131,25 @@ def test_a_change_by_hand_is_named_with_what_it_breaks(answer: Any, path: tuple[
 def test_an_environment_that_is_gone_is_a_drift() -> None:
     (drift,) = diagnose(aws(batch__describe_compute_environments={"computeEnvironments": []})).drifts
     assert drift.is_gone
+
+
+def test_nodes_are_found_by_the_tag_of_their_template_and_compared() -> None:
+    settings = NodeSettings(
+        fleet_name="trainers", orchestrator="batch", log_group_name="logs", accelerator_kind="gpu", accelerator_count=8
+    )
+    software = SoftwareObject(bucket_name="b", object_key="k", sha256="0" * 64)
+    facts = json.dumps({"stage": "facts", "state": "ok", "instance_id": "i-1", "facts": {"accelerators": 7}})
+    event = {"logStreamName": "i-1/10.0.0.1", "timestamp": int(NOW.timestamp() * 1000), "message": facts}
+    node = {"InstanceId": "i-1", "PrivateIpAddress": "10.0.0.1"}
+    fake = aws(
+        render_user_data(settings, software),
+        ec2__describe_instances={"Reservations": [{"Instances": [node]}]},
+        logs__filter_log_events={"events": [event]},
+    )
+    found = diagnose(fake)
+    assert [(one.physical_id, one.path, one.live) for one in found.drifts] == [("i-1", ("Accelerators",), 7)]
+    (asked,) = (one.parameters["Filters"] for one in fake.asked if one.name == "ec2.describe_instances")
+    assert {"Name": "tag:Name", "Values": ["llama-jobs-fleet-trainers/Environment"]} in asked
 
 
 @pytest.mark.parametrize(

@@ -195,18 +195,18 @@ def test_faults_of_a_compute_environment_are_problems(answer: Any, problem: str)
     assert not status.is_well
 
 
-@pytest.mark.parametrize(
-    ("state", "shown"),
-    [
-        ("Running", NodeState.IN_SERVICE),
-        ("Pending", NodeState.BOOTING),
-        ("DeepHealthCheckInProgress", NodeState.BOOTING),
-        ("SystemUpdating", NodeState.BOOTING),
-        ("ShuttingDown", NodeState.LEAVING),
-        ("Failure", NodeState.FAILING),
-        ("NotFound", NodeState.FAILING),
-    ],
-)
+STATES = {
+    "Running": NodeState.IN_SERVICE,
+    "Pending": NodeState.BOOTING,
+    "DeepHealthCheckInProgress": NodeState.BOOTING,
+    "SystemUpdating": NodeState.BOOTING,
+    "ShuttingDown": NodeState.LEAVING,
+    "Failure": NodeState.FAILING,
+    "NotFound": NodeState.FAILING,
+}
+
+
+@pytest.mark.parametrize(("state", "shown"), STATES.items())
 def test_every_state_of_a_node_of_hyperpod_is_known(state: str, shown: NodeState) -> None:
     status = read(
         HYPERPOD, aws(sagemaker__list_cluster_nodes={"ClusterNodeSummaries": [summary("i-1", "trainers", state)]})
@@ -216,8 +216,7 @@ def test_every_state_of_a_node_of_hyperpod_is_known(state: str, shown: NodeState
 
 def test_the_states_of_hyperpod_are_those_of_its_service_model() -> None:
     model: Any = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
-    parameters = test_every_state_of_a_node_of_hyperpod_is_known.pytestmark[0].args[1]  # type: ignore[attr-defined]
-    assert {state for state, _ in parameters} == set(model.shape_for("ClusterInstanceStatus").enum)
+    assert set(STATES) == set(model.shape_for("ClusterInstanceStatus").enum)
 
 
 def test_nodes_of_hyperpod_are_those_of_its_instance_groups() -> None:
