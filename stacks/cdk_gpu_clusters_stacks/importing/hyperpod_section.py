@@ -224,7 +224,9 @@ def _write_group(draft: Draft, group: Group, *, is_eks: bool) -> None:
     if (size := group.volume.size_gib) is not None:
         draft.put(*key, "volume_gib", value=size, of=group.volume.part)
     release = part["ImageReleaseVersion"]
-    if release.exists and not release.is_placeholder:
+    if release.is_placeholder:
+        draft.note(Change.LOST, "this placeholder has no value: nodes get the latest image of HyperPod", release)
+    elif release.exists:
         draft.put(*key, "image_release", value=release.text(), of=release)
     if not is_eks:
         _write_partition(draft, key, part)
