@@ -60,10 +60,10 @@ def write_cluster(draft: Draft, *, name: Part, recovery: Part, mode: Part, is_ek
     if recovery.is_placeholder:
         draft.fill(*key, value=True, why=was(recovery, "whether SageMaker replaces failed nodes"), of=recovery)
         recovery.skip()
-    elif (text := recovery.text()) in ("Automatic", "None"):
-        draft.put(*key, value=text == "Automatic", of=recovery)
-    elif text is not None:
-        recovery.refuse(VALUE, cause="SageMaker has no such recovery", got=text, allowed="Automatic, None",
+    elif (given := recovery.text()) in ("Automatic", "None"):
+        draft.put(*key, value=given == "Automatic", of=recovery)
+    elif given is not None:
+        recovery.refuse(VALUE, cause="SageMaker has no such recovery", got=given, allowed="Automatic, None",
                         fix="write Automatic")  # fmt: skip
     if mode.text() == "Continuous":
         draft.put(_SECTION, "continuous_provisioning", value=True, of=mode)
@@ -135,8 +135,8 @@ def _write_database(draft: Draft, database: Part) -> None:
         _put(draft, (_SECTION, "accounting_database", key), database[name], value, why)
     for name, key in (("Port", "port"), ("Name", "name")):
         if (part := database[name]).exists:
-            value = part.number() if name == "Port" else part.text()
-            draft.put(_SECTION, "accounting_database", key, value=value, of=part)
+            given = part.number() if name == "Port" else part.text()
+            draft.put(_SECTION, "accounting_database", key, value=given, of=part)
 
 
 def _put(draft: Draft, key: tuple[str, ...], part: Part, value: str, why: str) -> None:
@@ -224,7 +224,9 @@ def _write_group(draft: Draft, group: Group, *, is_eks: bool) -> None:
     if (size := group.volume.size_gib) is not None:
         draft.put(*key, "volume_gib", value=size, of=group.volume.part)
     release = part["ImageReleaseVersion"]
-    if release.exists and not release.is_placeholder:
+    if release.is_placeholder:
+        draft.note(Change.LOST, "this placeholder has no value: nodes get the latest image of HyperPod", release)
+    elif release.exists:
         draft.put(*key, "image_release", value=release.text(), of=release)
     if not is_eks:
         _write_partition(draft, key, part)

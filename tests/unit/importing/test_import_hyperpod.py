@@ -156,6 +156,12 @@ def test_a_custom_image_stays(given: str, image: object) -> None:
     assert _parts(request(group(ImageId=given)))[0].get("image") == image
 
 
+def test_an_image_release_that_is_a_placeholder_is_the_latest() -> None:
+    values = request(group(ImageReleaseVersion="${RELEASE}"))
+    assert _parts(values)[1] is None
+    assert "latest image" in texts(taken(values), Change.LOST, "ImageReleaseVersion")[0]
+
+
 def test_keys_of_volumes_are_lost() -> None:
     volume = {"EbsVolumeConfig": {"VolumeSizeInGB": 500, "VolumeKmsKeyId": "mine"}}
     root = {"EbsVolumeConfig": {"RootVolume": True, "VolumeKmsKeyId": "mine"}}
