@@ -61,6 +61,6 @@ def deployed(value: Any, ids: Mapping[str, str], outputs: Mapping[str, Mapping[s
             return text.replace("${AWS::AccountId}", "111122223333")
         case {"Ref": name} | {"Fn::GetAtt": [name, _]}:
             return ids[name]
-        case {**parts}:
-            return {key: deployed(one, ids, outputs) for key, one in parts.items()}
+        case {**properties}:
+            return {key: deployed(one, ids, outputs) for key, one in properties.items()}
     return value
