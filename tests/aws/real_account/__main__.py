@@ -127,6 +127,7 @@ def _watch(account: Account, options: argparse.Namespace, chosen: Sequence[Scena
     with _signals_as_exceptions():
         worker = subprocess.Popen(
             [sys.executable, "-m", "real_account", "--worker", *arguments],
+            env={**os.environ, "CDK_VALIDATION": "false"},  # other tests validate the templates
             stdin=subprocess.PIPE,  # it ends when this process does
             start_new_session=True,  # Ctrl-C is for this process, which removes things
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -98,9 +97,13 @@ class Run:
         return found
 
     def _synthesize(self, file: Path) -> None:
-        context = json.dumps({"cluster": str(file)})
-        out = {"CDK_OUTDIR": str(self._assembly), "CDK_CONTEXT_JSON": context, "CDK_VALIDATION": "false"}
-        self._program([sys.executable, "-m", "cdk_gpu_clusters_stacks"], out)
+        import aws_cdk as cdk  # it starts Node, which the watcher does not need
+
+        from cdk_gpu_clusters_stacks.app import build_cluster
+
+        app = cdk.App(outdir=str(self._assembly))
+        build_cluster(app, load_cluster(file))
+        app.synth()
 
     def cdk(self, *arguments: str, meanwhile: Callable[[], object] = lambda: None) -> str:
         """Run the CDK CLI on the assembly, and give what it prints.
