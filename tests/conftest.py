@@ -108,7 +108,8 @@ def app_factory(recommended_context: dict[str, Any], tmp_path_factory: pytest.Te
 @pytest.fixture(scope="session")
 def assemblies_of_files(app_factory: AppFactory, tmp_path_factory: pytest.TempPathFactory) -> SharedAssemblies:
     """Cloud assemblies of cluster files by their text, each made once in a run."""
-    from shared_assemblies import SharedAssemblies, folder_of_run
+    from shared_assemblies import SharedAssemblies
+    from shared_folders import folder_of_run
 
     return SharedAssemblies(folder_of_run(tmp_path_factory.getbasetemp()) / "assemblies", app_factory)
 

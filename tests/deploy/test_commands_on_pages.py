@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -40,9 +39,8 @@ EDITS: dict[tuple[str, int], tuple[tuple[str, str], ...]] = {
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Emulator]:
-    with Emulator() as made:
-        yield made
+def account(new_account_of_file: Emulator) -> Emulator:
+    return new_account_of_file
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`gpu-clusters doctor` over clusters that `cdk deploy` made: nothing at first, then each change by hand, once."""
+"""`gpu-clusters doctor` over deployed clusters: nothing at first, then each change by hand, once."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def deploy(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             emulator.start()
             emulators.append(emulator)
             emulator.seed(SEED)
-            deploy_cluster(emulator, spec, folder, app_factory)
+            deploy_cluster(emulator, spec, app_factory)
             emulator.make_nodes_ready()
             made[case] = Deployed(emulator, spec)
             made[case].account.report_all()

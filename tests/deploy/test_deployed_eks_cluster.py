@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import aws_cdk as cdk
 import boto3
 import pytest
 
-from cdk_cli import CdkCli
+from cdk_cli import CdkCli, bootstrap
 from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
@@ -40,15 +40,12 @@ Assembly = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def account(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+def account(new_account_of_file: Emulator) -> Emulator:
     """An account that is bootstrapped in the Regions of the examples."""
-    with Emulator() as made:
-        made.seed(SEED)
-        app = app_factory()
-        for region in ("us-east-1", "us-west-2"):
-            cdk.Stack(app, region, env=cdk.Environment(region=region))
-        CdkCli(made, tmp_path_factory.mktemp("bootstrap"))(app.synth().directory, "bootstrap")
-        yield made
+    new_account_of_file.seed(SEED)
+    for region in ("us-east-1", "us-west-2"):
+        bootstrap(new_account_of_file, region)
+    return new_account_of_file
 
 
 @pytest.fixture(scope="module")

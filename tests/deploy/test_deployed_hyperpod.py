@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 
-from cdk_cli import CdkCli
+from cdk_cli import CdkCli, bootstrap
 from cdk_gpu_clusters import ClusterNetwork, HyperPodCluster
 from cdk_gpu_clusters.testing import DeployFailed, Emulator, InProcessEmulator
 from cdk_gpu_clusters_stacks.app import build_cluster
@@ -23,9 +22,9 @@ CLUSTER = "AWS::SageMaker::Cluster"
 
 
 @pytest.fixture
-def account() -> Iterator[Emulator]:
-    with Emulator(seed={"buckets": {"my-corpus": "us-east-1"}}) as made:
-        yield made
+def account(new_account: Emulator) -> Emulator:
+    new_account.seed({"buckets": {"my-corpus": "us-east-1"}})
+    return new_account
 
 
 def assembly(app_factory: Any, node_count: int) -> str:
@@ -52,7 +51,7 @@ def trainers_of(account: Emulator) -> tuple[str, dict[str, Any]]:
 def test_a_cluster_from_its_first_node_to_its_end(account: Emulator, app_factory: Any, tmp_path: Path) -> None:
     call = CdkCli(account, tmp_path)
     first = assembly(app_factory, 2)
-    call(first, "bootstrap")
+    bootstrap(account)
     call(first, "deploy", "Research", "--require-approval", "never")
     made, group = trainers_of(account)
     folder = group["LifeCycleConfig"]["SourceS3Uri"].removeprefix("s3://")
@@ -169,7 +168,7 @@ def test_an_example_is_deployed_by_the_command(
         build_cluster(app, spec)
         folder = str(app.synth().directory)
         if not made:
-            call(folder, "bootstrap")
+            bootstrap(account, spec.region)
         call(folder, "deploy", "--all", "--require-approval", "never")
         [cluster] = account.resources(CLUSTER)
         groups = {one["InstanceGroupName"]: one["InstanceCount"] for one in cluster["properties"]["InstanceGroups"]}

@@ -6,7 +6,7 @@ What an edit replaces, `plan --against` has said before.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import aws_cdk as cdk
 import boto3
 import pytest
 
-from cdk_cli import CdkCli
+from cdk_cli import CdkCli, bootstrap
 from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan import compare_clusters
@@ -47,14 +47,11 @@ Made = Callable[..., tuple[ClusterSpec, Path]]
 
 
 @pytest.fixture(scope="module")
-def account(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+def account(new_account_of_file: Emulator) -> Emulator:
     """A bootstrapped account."""
-    with Emulator() as made:
-        made.seed(SEED)
-        app = app_factory()
-        cdk.Stack(app, "us-east-1", env=cdk.Environment(region="us-east-1"))
-        CdkCli(made, tmp_path_factory.mktemp("bootstrap"))(app.synth().directory, "bootstrap")
-        yield made
+    new_account_of_file.seed(SEED)
+    bootstrap(new_account_of_file)
+    return new_account_of_file
 
 
 @pytest.fixture

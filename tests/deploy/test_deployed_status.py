@@ -1,4 +1,4 @@
-"""`gpu-clusters status` over clusters that `cdk deploy` made: states made by hand, each of them shown."""
+"""`gpu-clusters status` over deployed clusters: states made by hand, each of them shown."""
 
 from __future__ import annotations
 
@@ -100,20 +100,19 @@ Deploy = Callable[[str], Deployed]
 
 
 @pytest.fixture(scope="module")
-def deploy(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploy]:
+def deploy(app_factory: Any) -> Iterator[Deploy]:
     """Deploys a case when it is first asked for."""
     made: dict[str, Deployed] = {}
 
     def run(case: str) -> Deployed:
         if case not in made:
-            folder = tmp_path_factory.mktemp(case)
             monitoring = MONITORING.model_copy(update={"metrics": METRICS.get(case)})
             spec = load_cluster(EXAMPLES / CASES[case]).model_copy(update={"monitoring": monitoring})
             emulator = Emulator()
             emulator.start()
             made[case] = Deployed(emulator, spec)
             emulator.seed(SEED)
-            deploy_cluster(emulator, spec, folder, app_factory)
+            deploy_cluster(emulator, spec, app_factory)
         return made[case]
 
     yield run

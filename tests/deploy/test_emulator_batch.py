@@ -15,7 +15,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 from botocore.validate import ParamValidator
 
-from cdk_cli import CdkCli
+from cdk_cli import CdkCli, bootstrap
 from cdk_gpu_clusters import BatchComputeEnvironment, BatchJobQueue, BatchMultiNodeJob, Capacity, RootVolume
 from cdk_gpu_clusters.testing import DeployFailed, Emulator, InProcessEmulator
 from gpu_clusters_emulator import fleets
@@ -418,24 +418,26 @@ def test_a_stack_with_a_running_job_is_deleted_whole(jobs: Callable[..., Jobs]) 
     assert here.account.world.groups == {}
 
 
-def test_the_real_cdk_deploys_updates_in_place_and_destroys(app_factory: Any, tmp_path: Path) -> None:
+def test_the_real_cdk_deploys_updates_in_place_and_destroys(
+    new_account: Emulator, app_factory: Any, tmp_path: Path
+) -> None:
     """Slow, since it is the one test in which the CDK CLI itself does so."""
     assemblies = []
     for variant in ("on demand", "larger disk"):
         app = app_factory()
         define(app, variant)
         assemblies.append(app.synth().directory)
-    with Emulator(seed=SEED) as account:
-        call, environments = CdkCli(account, tmp_path), []
-        call(assemblies[0], "bootstrap")
-        for assembly in assemblies:
-            call(assembly, "deploy", "--all", "--require-approval", "never")
-            environments.append(account.resources("AWS::Batch::ComputeEnvironment"))
-            assert _run_a_job(account) == ["STARTING", "SUCCEEDED"]
-        assert [len(one) for one in environments] == [1, 1]
-        assert environments[0][0]["physical_id"] == environments[1][0]["physical_id"]
-        call(assemblies[1], "destroy", "--all", "--force")
-        assert [one for one in account.resources() if one["type"].startswith("AWS::Batch::")] == []
+    new_account.seed(SEED)
+    call, environments = CdkCli(new_account, tmp_path), []
+    bootstrap(new_account)
+    for assembly in assemblies:
+        call(assembly, "deploy", "--all", "--require-approval", "never")
+        environments.append(new_account.resources("AWS::Batch::ComputeEnvironment"))
+        assert _run_a_job(new_account) == ["STARTING", "SUCCEEDED"]
+    assert [len(one) for one in environments] == [1, 1]
+    assert environments[0][0]["physical_id"] == environments[1][0]["physical_id"]
+    call(assemblies[1], "destroy", "--all", "--force")
+    assert [one for one in new_account.resources() if one["type"].startswith("AWS::Batch::")] == []
 
 
 def _run_a_job(account: Emulator) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,8 @@ def assemblies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Emulator]:
-    with Emulator() as made:
-        yield made
+def account(new_account_of_file: Emulator) -> Emulator:
+    return new_account_of_file
 
 
 def _described(account: Emulator) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -7,7 +7,6 @@ import hashlib
 import io
 import re
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 
-from cdk_cli import CdkCli
+from cdk_cli import CdkCli, bootstrap
 from cdk_gpu_clusters import ClusterNetwork, GpuFleet, MigLayout, NodeFile
 from cdk_gpu_clusters.testing import Emulator
 
@@ -30,9 +29,8 @@ class Lustre:
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Emulator]:
-    with Emulator() as made:
-        yield made
+def account(new_account_of_file: Emulator) -> Emulator:
+    return new_account_of_file
 
 
 def assembly(app_factory: Any, text: str, synthesizer: cdk.IStackSynthesizer | None = None) -> str:
@@ -76,7 +74,7 @@ def test_the_object_is_in_the_bucket_before_a_node_asks_for_it(
 ) -> None:
     cdk_cli = CdkCli(account, tmp_path)
     first, second = (assembly(app_factory, text) for text in ("first", "second"))
-    cdk_cli(first, "bootstrap")
+    bootstrap(account)
     cdk_cli(first, "deploy", "--all", "--require-approval", "never")
     number, before = launched_with(account)
     assert (number, len(before) <= 16_384) == (1, True)
@@ -95,11 +93,12 @@ def test_the_object_is_in_the_bucket_before_a_node_asks_for_it(
     assert object_of(account, before) == content, "nodes of the version before still find theirs"
 
 
-def test_a_bucket_of_ones_own_serves_an_account_that_is_not_bootstrapped(app_factory: Any, tmp_path: Path) -> None:
-    with Emulator() as fresh:
-        fresh.client("s3").create_bucket(Bucket="my-assets")
-        synthesizer: Any = cdk.CliCredentialsStackSynthesizer(file_assets_bucket_name="my-assets")
-        cdk_cli = CdkCli(fresh, tmp_path)
-        cdk_cli(assembly(app_factory, "own", synthesizer), "deploy", "--all", "--require-approval", "never")
-        _, text = launched_with(fresh)
-        assert object_of(fresh, text, bucket="my-assets")
+def test_a_bucket_of_ones_own_serves_an_account_that_is_not_bootstrapped(
+    new_account: Emulator, app_factory: Any, tmp_path: Path
+) -> None:
+    new_account.client("s3").create_bucket(Bucket="my-assets")
+    synthesizer: Any = cdk.CliCredentialsStackSynthesizer(file_assets_bucket_name="my-assets")
+    cdk_cli = CdkCli(new_account, tmp_path)
+    cdk_cli(assembly(app_factory, "own", synthesizer), "deploy", "--all", "--require-approval", "never")
+    _, text = launched_with(new_account)
+    assert object_of(new_account, text, bucket="my-assets")

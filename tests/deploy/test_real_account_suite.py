@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -27,10 +26,9 @@ _PATIENCE_SECONDS = 600
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Emulator]:
-    with Emulator() as made:
-        bootstrap(made)
-        yield made
+def account(new_account_of_file: Emulator) -> Emulator:
+    bootstrap(new_account_of_file)
+    return new_account_of_file
 
 
 def environment(account: Emulator | None = None) -> dict[str, str]:

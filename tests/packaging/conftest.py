@@ -17,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from distributions import distributions_of, link_distribution
+from shared_folders import folder_of_run, made_once
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -55,25 +56,35 @@ def locked_runtime() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the processes of a run share."""
+    return folder_of_run(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session")
+def wheel(shared_folder: Path) -> Path:
     """The wheel `gpu-clusters` as a release would build it: by way of the sdist."""
-    folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([*_build(folder), "sdist"], cwd=REPOSITORY, check=True, capture_output=True)
-    (archive,) = folder.glob("*.tar.gz")
-    subprocess.run(["tar", "-xzf", str(archive)], cwd=folder, check=True)
-    source = folder / archive.name.removesuffix(".tar.gz")
-    subprocess.run([*_build(folder), "wheel"], cwd=source, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
+
+    def build(folder: Path) -> None:
+        subprocess.run([*_build(folder), "sdist"], cwd=REPOSITORY, check=True, capture_output=True)
+        (archive,) = folder.glob("*.tar.gz")
+        subprocess.run(["tar", "-xzf", str(archive)], cwd=folder, check=True)
+        source = folder / archive.name.removesuffix(".tar.gz")
+        subprocess.run([*_build(folder), "wheel"], cwd=source, check=True, capture_output=True)
+
+    (built,) = made_once(shared_folder / "dist", build).glob("*.whl")
     return built
 
 
 @pytest.fixture(scope="session")
-def cdk_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cdk_wheel(shared_folder: Path) -> Path:
     """The wheel `cdk-gpu-clusters`."""
-    folder = tmp_path_factory.mktemp("cdk-dist")
-    source = REPOSITORY / "distributions" / "cdk-gpu-clusters"
-    subprocess.run([*_build(folder), "wheel"], cwd=source, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
+
+    def build(folder: Path) -> None:
+        source = REPOSITORY / "distributions" / "cdk-gpu-clusters"
+        subprocess.run([*_build(folder), "wheel"], cwd=source, check=True, capture_output=True)
+
+    (built,) = made_once(shared_folder / "cdk-dist", build).glob("*.whl")
     return built
 
 
@@ -117,10 +128,14 @@ def is_stamped(stamp: Path, wanted: str) -> bool:
 
 
 @pytest.fixture(scope="session")
-def command_environment(wheel: Path) -> CleanEnvironment:
+def command_environment(shared_folder: Path, wheel: Path) -> CleanEnvironment:
     """The wheel `gpu-clusters` alone, as `pip install gpu-clusters` installs it."""
+
+    def install(_: Path) -> None:
+        install_wheels(folder, distributions_of("gpu-clusters"), wheel)
+
     folder = REPOSITORY / "build" / "command-environment"
-    install_wheels(folder, distributions_of("gpu-clusters"), wheel)
+    made_once(shared_folder / "command-environment-is-there", install)  # programs of it name its path
     return CleanEnvironment(folder=folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
+from cdk_gpu_clusters.template_rules.template import read_text
 from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
@@ -48,12 +50,31 @@ class CdkCli:
         return done.stdout + done.stderr
 
 
-def deploy_cluster(account: Emulator, spec: ClusterSpec, folder: Path, new_app: Callable[[], cdk.App]) -> None:
-    """Bootstrap the Region of a cluster file, and deploy all of its stacks."""
-    call = CdkCli(account, folder)
-    app = new_app()
-    cdk.Stack(app, "bootstrap", env=cdk.Environment(region=spec.region))
-    call(app.synth().directory, "bootstrap")
+def bootstrap(account: Emulator, region: str = "us-east-1") -> None:
+    """Make the stack of `cdk bootstrap` from the CLI's own template, without the seconds that the program takes.
+
+    The program itself bootstraps in `tests/deploy/test_emulator_cli.py`.
+    """
+    cli = REPOSITORY / ".tools" / "node_modules" / "aws-cdk"
+    text = (cli / "lib" / "api" / "bootstrap" / "bootstrap-template.yaml").read_text(encoding="utf-8")
+    _in_region(account, region).deploy(read_text(text).data, stack_name="CDKToolkit")
+
+
+def deploy_cluster(account: Emulator, spec: ClusterSpec, new_app: Callable[[], cdk.App]) -> None:
+    """Deploy all stacks of a cluster file in their order, without the seconds that the CLI takes."""
     app = new_app()
     build_cluster(app, spec)
-    call(app.synth().directory, "deploy", "--all", "--require-approval", "never")
+    there = _in_region(account, spec.region)
+    for stack in app.synth().stacks:
+        there.deploy(
+            json.loads(Path(stack.template_full_path).read_text(encoding="utf-8")),
+            stack_name=stack.stack_name,
+            termination_protection=bool(stack.termination_protection),
+        )
+
+
+def _in_region(account: Emulator, region: str) -> Emulator:
+    """The same account in another Region."""
+    there = Emulator(account=account.account, region=region)
+    there.endpoint_url = account.endpoint_url
+    return there

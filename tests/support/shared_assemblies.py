@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +13,7 @@ import aws_cdk as cdk
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
 from cluster_files.edits import write
+from shared_folders import made_once
 
 Json = dict[str, Any]
 
@@ -33,27 +32,15 @@ class SharedAssemblies:
 
     def of(self, text: str) -> Path:
         """The folder of a text's assembly, which nobody changes."""
-        made = self._folder / sha256(text.encode()).hexdigest()
-        made.mkdir(parents=True, exist_ok=True)
-        with (made / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            whole = made / "cdk.out"
-            if not whole.exists():
-                self._synthesize(text, made, made / "unfinished").rename(whole)
-        return whole
 
-    def _synthesize(self, text: str, folder: Path, into: Path) -> Path:
-        app = self._new_app(outdir=str(into))
-        build_cluster(app, load_cluster(write(folder, text)))
-        app.synth()
-        manifest = json.loads((into / "manifest.json").read_text("utf-8"))
-        assert "missing" not in manifest, "synthesis asked for something in an account"
-        return into
+        def synthesize(folder: Path) -> None:
+            app = self._new_app(outdir=str(folder / "cdk.out"))
+            build_cluster(app, load_cluster(write(folder, text)))
+            app.synth()
+            manifest = json.loads((folder / "cdk.out" / "manifest.json").read_text("utf-8"))
+            assert "missing" not in manifest, "synthesis asked for something in an account"
 
-
-def folder_of_run(base: Path) -> Path:
-    """The temporary folder that the processes of pytest-xdist share, given that of one process."""
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+        return made_once(self._folder / sha256(text.encode()).hexdigest(), synthesize) / "cdk.out"
 
 
 def templates_in(assembly: Path) -> dict[str, Json]:

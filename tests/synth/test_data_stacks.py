@@ -17,6 +17,7 @@ from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
 from cluster_files.store_edits import CLUSTER, HARMFUL, HARMLESS, edited
 from gpu_clusters_emulator.schemas import resource_schema
+from shared_assemblies import SharedAssemblies
 from stack_fixtures import node_roles, of_type, only
 
 STORES = ("corpus", "fast", "elastic", "checkpoints")
@@ -56,16 +57,12 @@ Synthesize = Callable[[str], dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def synthesize(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+def synthesize(assemblies_of_files: SharedAssemblies) -> Synthesize:
     """Synthesize the text of a cluster file, once; the text of each template by stack name."""
 
     @cache
     def run(text: str) -> dict[str, str]:
-        file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
-        file.write_text(text, encoding="utf-8")
-        app = app_factory()
-        build_cluster(app, load_cluster(file))
-        folder = Path(app.synth().directory)
+        folder = assemblies_of_files.of(text)
         return {path.name.removesuffix(".template.json"): path.read_text() for path in folder.glob("*.template.json")}
 
     return run
@@ -75,13 +72,14 @@ def data_templates(made: dict[str, str]) -> dict[str, Any]:
     return {name.split("-data-")[1]: json.loads(text) for name, text in made.items() if "-data-" in name}
 
 
-def test_each_store_has_a_protected_stack(app_factory: Any, tmp_path: Path) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(CLUSTER, encoding="utf-8")
-    app = app_factory()
-    build_cluster(app, load_cluster(file))
-    protected = {stack.stack_name for stack in app.synth().stacks if stack.termination_protection}
-    assert protected == {f"lab-data-{name}" for name in STORES}
+def protected_stacks(assembly: Path) -> set[str]:
+    """Those that the CDK CLI deploys with termination protection."""
+    artifacts = json.loads((assembly / "manifest.json").read_text("utf-8"))["artifacts"]
+    return {name for name, one in artifacts.items() if one.get("properties", {}).get("terminationProtection")}
+
+
+def test_each_store_has_a_protected_stack(assemblies_of_files: SharedAssemblies) -> None:
+    assert protected_stacks(assemblies_of_files.of(CLUSTER)) == {f"lab-data-{name}" for name in STORES}
 
 
 RESERVED = """\
@@ -101,13 +99,9 @@ training:
     [("", {"lab-capacity-made", "lab-fleet-made"}), ("termination_protection: false\n", set())],
 )
 def test_what_is_paid_for_anyway_refuses_to_be_deleted_unless_the_file_allows_it(
-    app_factory: Any, tmp_path: Path, line: str, protected: set[str]
+    assemblies_of_files: SharedAssemblies, line: str, protected: set[str]
 ) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(RESERVED + line, encoding="utf-8")
-    app = app_factory()
-    build_cluster(app, load_cluster(file))
-    assert {stack.stack_name for stack in app.synth().stacks if stack.termination_protection} == protected
+    assert protected_stacks(assemblies_of_files.of(RESERVED + line)) == protected
 
 
 def test_what_holds_data_is_retained(synthesize: Synthesize) -> None:

@@ -12,13 +12,13 @@ import aws_cdk as cdk
 import pytest
 
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
-from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.fleets import Site
 from cdk_gpu_clusters_stacks.inference import InferenceStack
 from cdk_gpu_clusters_stacks.network import cluster_place
 from cdk_gpu_clusters_stacks.spec import load_cluster
 from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 from cluster_files.inference import EVERYTHING, MINIMAL, PARAMETER, PUBLIC, SECRET
+from shared_assemblies import SharedAssemblies
 from stack_fixtures import Resources, of_type, only, readable
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
@@ -30,16 +30,11 @@ Synthesize = Callable[[str], dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def synthesize(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+def synthesize(assemblies_of_files: SharedAssemblies) -> Synthesize:
     """Synthesize the text of a cluster file; the text of each template by stack name."""
 
     def run(text: str) -> dict[str, str]:
-        file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
-        file.write_text(text, encoding="utf-8")
-        app = app_factory()
-        build_cluster(app, load_cluster(file))
-        folder = Path(app.synth().directory)
-        assert "missing" not in json.loads((folder / "manifest.json").read_text())
+        folder = assemblies_of_files.of(text)
         return {path.name.removesuffix(".template.json"): path.read_text() for path in folder.glob("*.template.json")}
 
     return run
