@@ -19,7 +19,6 @@ import pytest
 
 from cdk_gpu_clusters.template_rules.engine import not_compliant
 from cfn_linter import Linter, not_exempt
-from cluster_files.edits import write
 from cluster_files.orchestrators import TEXTS, on, own
 from cluster_files.refusals import REFUSED
 from matrix.template_rules import ask_rules
