@@ -154,7 +154,7 @@ def test_sagemaker_encrypts_volumes_with_the_key(on_slurm: Made, site: Site) -> 
     assert _actions_on(on_slurm.resources, VOLUME_KEY) == {"HyperPodRole": needed}
     key = kms.Key.from_key_arn(site.stack, "Key", VOLUME_KEY)
     cluster = slurm_of_hyperpod(site)
-    shared = {"instance_type": "p5.48xlarge", "node_count": 2, "volume_gib": 500, "volume_key": key}
+    shared: dict[str, Any] = {"instance_type": "p5.48xlarge", "node_count": 2, "volume_gib": 500, "volume_key": key}
     cluster.add_instance_group("One", **shared)
     cluster.add_instance_group("Two", **shared)
     cluster.add_instance_group("Three", **shared, role=HyperPodRole(site.stack, "Own"))
