@@ -30,7 +30,10 @@ FILES = list(foreign_files("hyperpod"))
 #: Fields that the library adds to a group: its script, its label or partition, and the layout of interfaces.
 ADDED = {"LifeCycleConfig", "KubernetesConfig", "SlurmConfig", "NetworkInterface"}
 #: Directories of a file that names none: Amazon SageMaker API reference, ClusterFsxLustreConfig, ClusterFsxOpenZfsConfig.
-DEFAULTS: dict[Path_, str] = {("FsxLustreConfig", "MountPath"): "/fsx", ("FsxOpenZfsConfig", "MountPath"): "/home"}
+DEFAULTS: dict[tuple[str, ...], str] = {
+    ("FsxLustreConfig", "MountPath"): "/fsx",
+    ("FsxOpenZfsConfig", "MountPath"): "/home",
+}
 #: A cluster with what the public files do not have.
 MORE = json.dumps(
     request(

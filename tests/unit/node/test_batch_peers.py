@@ -132,7 +132,12 @@ def test_a_job_waits_for_images_unless_told_otherwise(
     """Batch starts the other containers after the main one, and only then they fetch their image."""
     waited: list[float] = []
     monkeypatch.setattr(peers_command, "batch_job", lambda: BatchJob("job/1", 0, 1, ""))
-    monkeypatch.setattr(peers_command, "meet", lambda _, *, timeout_seconds: waited.append(timeout_seconds) or [MAIN])
+
+    def meet(_: BatchJob, *, timeout_seconds: float) -> list[str]:
+        waited.append(timeout_seconds)
+        return [MAIN]
+
+    monkeypatch.setattr(peers_command, "meet", meet)
     parser = argparse.ArgumentParser()
     peers_command.add_peers(parser.add_subparsers())
     given = parser.parse_args(["peers", *arguments])

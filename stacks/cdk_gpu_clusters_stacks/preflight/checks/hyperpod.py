@@ -292,13 +292,11 @@ def _at_once(plan: Answer) -> int:
     found = _capacities(plan)
     if not all("StartTime" in one and "EndTime" in one for one in found):
         return sum(one["TotalInstanceCount"] for one in found)
-    return max(
-        (
-            sum(one["TotalInstanceCount"] for one in found if one["StartTime"] <= moment < one["EndTime"])
-            for moment in (one["StartTime"] for one in found)
-        ),
-        default=plan.get("TotalInstanceCount", 0),
-    )
+    together: list[int] = [
+        sum(one["TotalInstanceCount"] for one in found if one["StartTime"] <= moment < one["EndTime"])
+        for moment in (one["StartTime"] for one in found)
+    ]
+    return max(together, default=plan.get("TotalInstanceCount", 0))
 
 
 @define_check(
