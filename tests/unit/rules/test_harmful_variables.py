@@ -38,10 +38,10 @@ def test_a_list_of_interfaces_that_does_harm(value: str, on_nodes: bool, in_task
 def test_the_fix_for_jobs_of_aws_batch_is_what_its_jobs_get() -> None:
     [ours] = [one.value for one in awsvpc_variables() if one.name == NAME]
     assert check_variable(NAME, ours, in_task=True) == []
-    given = {"nccl_environment": {NAME: "^docker,lo,veth"}}
-    [found] = check_settings(NodeSettings(fleet_name="trainers", orchestrator="batch", **given))
+    given = {NAME: "^docker,lo,veth"}
+    [found] = check_settings(NodeSettings(fleet_name="trainers", orchestrator="batch", nccl_environment=given))
     assert ours in found.fix
-    assert check_settings(NodeSettings(fleet_name="trainers", orchestrator="ec2", **given)) == []
+    assert check_settings(NodeSettings(fleet_name="trainers", orchestrator="ec2", nccl_environment=given)) == []
 
 
 def test_other_variables_do_the_same_harm_in_tasks() -> None:
