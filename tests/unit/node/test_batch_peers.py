@@ -131,13 +131,13 @@ def test_a_job_waits_for_images_unless_told_otherwise(
 ) -> None:
     """Batch starts the other containers after the main one, and only then they fetch their image."""
     waited: list[float] = []
-    monkeypatch.setattr(peers_command, "batch_job", lambda: BatchJob("job/1", 0, 1, ""))
 
-    def meet(_: BatchJob, *, timeout_seconds: float) -> list[str]:
+    def met(_: BatchJob, *, timeout_seconds: float) -> list[str]:
         waited.append(timeout_seconds)
         return [MAIN]
 
-    monkeypatch.setattr(peers_command, "meet", meet)
+    monkeypatch.setattr(peers_command, "batch_job", lambda: BatchJob("job/1", 0, 1, ""))
+    monkeypatch.setattr(peers_command, "meet", met)
     parser = argparse.ArgumentParser()
     peers_command.add_peers(parser.add_subparsers())
     given = parser.parse_args(["peers", *arguments])

@@ -277,7 +277,7 @@ def strategy_of_block(resource: Resource) -> Iterator[Fault]:
     cause="Batch refuses a compute environment with both",
     fix="leave SecurityGroupIds out: network interfaces have groups of their own, and containers of multi-node jobs "
     "get the default group of the VPC",
-    url="https://github.com/aws/aws-cdk/issues/21577",
+    url="https://docs.aws.amazon.com/batch/latest/userguide/mnp-ce.html",
     on=(COMPUTE_ENVIRONMENT,),
     looks_at=(
         "ComputeResources/SecurityGroupIds",
