@@ -57,7 +57,9 @@ def bootstrap(account: Emulator, region: str = "us-east-1") -> None:
     """
     cli = REPOSITORY / ".tools" / "node_modules" / "aws-cdk"
     text = (cli / "lib" / "api" / "bootstrap" / "bootstrap-template.yaml").read_text(encoding="utf-8")
-    _in_region(account, region).deploy(read_text(text).data, stack_name="CDKToolkit")
+    # As the CLI does without options: no key of its own for the bucket.
+    given = {"FileAssetsBucketKmsKeyId": "AWS_MANAGED_KEY"}
+    _in_region(account, region).deploy(read_text(text).data, stack_name="CDKToolkit", parameters=given)
 
 
 def deploy_cluster(account: Emulator, spec: ClusterSpec, new_app: Callable[[], cdk.App]) -> None:

@@ -138,3 +138,40 @@ def test_a_reservation_has_the_tags_and_its_placement_group_has_none(tmp_path: P
         "project": "llama",
         "team": "vision",
     }
+
+
+SHARED_STORE = """\
+version: 1
+name: lab
+region: us-east-1
+orchestrator: pcs
+network: { availability_zone: us-east-1a }
+pcs: { login: { mounts: { /fsx: shared } } }
+data:
+  shared:
+    existing_lustre:
+      file_system_id: fs-0123456789abcdef0
+      mount_name: abcdefgh
+      security_group_id: sg-0123456789abcdef0
+training:
+  fleets:
+    helpers: { instance_type: c7i.4xlarge, nodes: 2, mounts: { /fsx: shared } }
+    servers: { instance_type: g6.xlarge, nodes: 1, mounts: { /fsx: shared } }
+    trainers: { instance_type: p5.48xlarge, nodes: 2, mounts: { /fsx: shared } }
+"""
+
+
+def test_no_nodes_of_slurm_make_the_same_rule_twice(tmp_path: Path, synthesize: Synthesize) -> None:
+    """EC2 API, AuthorizeSecurityGroupIngress: InvalidPermission.Duplicate."""
+    path = tmp_path / "cluster.yaml"
+    path.write_text(SHARED_STORE)
+    rules: list[tuple[str, str]] = []
+    for file, text in synthesize(path).items():
+        for one in json.loads(text)["Resources"].values():
+            if one["Type"].startswith("AWS::EC2::SecurityGroup") and one["Type"] != "AWS::EC2::SecurityGroup":
+                words = {key: value for key, value in one["Properties"].items() if key != "Description"}
+                # A group of the stack itself is another one in each stack.
+                own = file if "Fn::GetAtt" in json.dumps(words) else ""
+                rules.append((one["Type"], own + json.dumps(words, sort_keys=True)))
+    assert len([one for one in rules if "sg-0123456789abcdef0" in one[1]]) >= 4 * 8
+    assert sorted(rules) == sorted(set(rules))

@@ -300,7 +300,7 @@ def test_login_nodes_are_small_private_and_in_no_queue(site: Site) -> None:
     closed = [
         one["Properties"].get("SecurityGroupIngress") for one in of_type(resources, "AWS::EC2::SecurityGroup").values()
     ]
-    assert closed == [None], "nobody comes in from outside"
+    assert closed == [None, None], "nobody comes in from outside"
 
 
 def test_login_nodes_that_fail_their_boot_checks_stay_reachable(site: Site) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdk_gpu_clusters_stacks.failures.calls import COMPUTE_ENVIRONMENTS, EKS_NODE_GROUP, GROUPS, PCS_NODE_GROUP
+from cdk_gpu_clusters_stacks.failures.calls import EKS_NODE_GROUP, GROUPS, PCS_NODE_GROUP
 from cdk_gpu_clusters_stacks.preflight.call import (
     EKS_ADD_ON,
     EKS_CLUSTER,
@@ -24,6 +24,7 @@ from cdk_gpu_clusters_stacks.preflight.call import (
     Call,
     define_call,
 )
+from cdk_gpu_clusters_stacks.status.groups import COMPUTE_ENVIRONMENTS
 
 Json = Mapping[str, Any]
 

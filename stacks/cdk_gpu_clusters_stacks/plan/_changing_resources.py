@@ -1145,7 +1145,7 @@ _FLEET = (
     Row(
         Resource.FLEET_SECURITY_GROUP,
         "AWS::EC2::SecurityGroup",
-        exists=_fleet(lambda side: side.plan.fabric is None and not side.has_compute_node_group),
+        exists=_fleet(lambda side: side.plan.fabric is None),
         replaced="another group is made in the other VPC",
         added="the fleet gets a security group of its own",
         removed="the fleet's own security group goes, once no node uses it",

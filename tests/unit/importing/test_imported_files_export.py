@@ -28,9 +28,10 @@ from parallelcluster.installed import run_in_parallelcluster
 _MEANINGS = Path(installed.__file__).with_name("meanings.py")
 _VOLUME = "fsvol-0a1b2c3d4e5f60715"
 PARALLELCLUSTER = [file.name for file in foreign_files("parallelcluster/")]
-#: AWS's images for plain EC2 and ParallelCluster do not serve p3dn, and that of EKS does.
-_ON_EKS_ONLY = "eksctl/kubeflow-spot.yaml"
-EKSCTL = [file for file in foreign_files("eksctl/") if file.name != _ON_EKS_ONLY]
+#: AWS's images for plain EC2 and ParallelCluster do not serve p3dn, those of ParallelCluster have no driver of Neuron, and
+#: those of EKS serve both.
+_ON_EKS_ONLY = {"eksctl/kubeflow-spot.yaml", "eksctl/trn1n-inf2.yaml"}
+EKSCTL = [file for file in foreign_files("eksctl/") if file.name not in _ON_EKS_ONLY]
 _ACCELERATED = {name for name, kind in instance_types().items() if kind.accelerator is not None}
 
 
@@ -166,4 +167,6 @@ def test_nodes_of_eksctl_mean_the_same_to_parallelcluster(file: ForeignFile, mea
 
 def test_twenty_files_come_back_and_one_has_no_image_outside_eks() -> None:
     assert len(PARALLELCLUSTER) + len(EKSCTL) >= 20
-    assert {one.id for one in _read(_ON_EKS_ONLY).findings if one.severity is Severity.ERROR} == {"GPU-AMI-003"}
+    assert {one.id for one in _read("eksctl/kubeflow-spot.yaml").findings if one.severity is Severity.ERROR} == {
+        "GPU-AMI-003"
+    }

@@ -30,7 +30,7 @@ from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import NodeAlarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_mounts import join_stores
-from cdk_gpu_clusters.compute.fleet_network import egress_dependency, id_of, join_fabric
+from cdk_gpu_clusters.compute.fleet_network import egress_dependency, host_groups, id_of, join_fabric
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
@@ -388,6 +388,9 @@ class PcsNodeGroup(ServiceNodeGroup):
             orchestrator=Orchestrator.PCS,
             fabric=self.fabric,
             security_groups=[
+                # First, so that file systems admit it: rules for the cluster's group, which all nodes share, would be
+                # made for each group of nodes, and EC2 refuses the same rule twice.
+                *host_groups(self, fleet.plan, vpc=cluster.vpc, fabric=self.fabric),
                 *cluster.security_groups,
                 *options.get("security_groups", ()),
                 *self._own_groups(cluster.vpc),
