@@ -165,7 +165,7 @@ def test_nodes_of_eksctl_mean_the_same_to_parallelcluster(file: ForeignFile, mea
     assert _nodes(meanings[f"exported {file.name}"]) == expected
 
 
-def test_twenty_files_come_back_and_one_has_no_image_outside_eks() -> None:
+def test_twenty_files_come_back_and_two_have_no_image_outside_eks() -> None:
     assert len(PARALLELCLUSTER) + len(EKSCTL) >= 20
     assert {one.id for one in _read("eksctl/kubeflow-spot.yaml").findings if one.severity is Severity.ERROR} == {
         "GPU-AMI-003"

@@ -1,4 +1,4 @@
-"""A fleet of 1,000 nodes with the same fault and a control plane in trouble, in simulated time, with the real code."""
+"""A fleet of 400 nodes with the same fault and a control plane in trouble, in simulated time, with the real code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cdk_gpu_clusters.node.gpunode.watch.response import Response, ResponseOutco
 from orchestrators import Willing
 
 pytestmark = pytest.mark.simulation
-NODES, HOUR = 1_000, 3600.0
+NODES, HOUR = 400, 3600.0
 START = 1_800_000_000.0 // HOUR * HOUR - 600
 POLL_SECONDS, BOOT_SECONDS = 10.0, 300.0
 SILENT = "Could not connect to the endpoint URL"
@@ -250,7 +250,7 @@ def for_an_hour(words: str) -> Callable[[float], str]:
     ids=["throttled", "denied", "slow", "silent", "nine of ten throttled"],
 )
 def test_a_fleet_with_a_common_fault_is_repaired_within_its_limit(simulate: Any, trouble: Any) -> None:
-    limit = 100
+    limit = NODES // 10
     fleet, machines = simulate(trouble, limit=limit, hours=24, symptom=REBOOT)
     assert all(machine.is_done for machine in machines), "all are repaired in the end"
     assert all(machine.boots == 2 for machine in machines), "each by one reboot"
