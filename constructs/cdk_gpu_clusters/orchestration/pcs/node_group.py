@@ -146,8 +146,8 @@ class PcsNodeGroup(ServiceNodeGroup):
 
     What a `GpuFleet` is on plain EC2, with the same node software and rules. Makes the launch template, the node group,
     a role with its instance profile, a log group, and, if none is given, an EFA security group and a cluster placement
-    group; for capacity that is reserved or ends also the state machine that sizes the group. Jobs come by a queue:
-    `cluster.add_queue(...)`.
+    group; nodes without EFA get a security group of their own, which file systems admit. For capacity that is reserved
+    or ends it also makes the state machine that sizes the group. Jobs come by a queue: `cluster.add_queue(...)`.
 
     * A node that fails its boot checks never starts slurmd, and PCS terminates it.
     * A fixed `node_count` is a static group. `min_node_count=0` and `max_node_count` are one that scales with its jobs.
