@@ -59,7 +59,8 @@ def test_every_invariant_holds_in_every_template(
     )
     tally(f"  each held against {len(invariants())} invariants")
     tally(f"  they are those of {coverage.named:,} accepted combinations; the other {others:,} accepted ones")
-    tally("  share each pair of profile, interfaces, purchase and image with one of them")
+    tally("  share each pair of profile, interfaces, purchase and image with one of them; those of AWS PCS as node")
+    tally("  groups share interfaces with one and purchase with another")
     assert coverage.accepted >= ACCEPTED
     assert fleets >= FLEETS
     assert groups >= NODE_GROUPS

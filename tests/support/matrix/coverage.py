@@ -1,4 +1,4 @@
-"""Which combinations are synthesized, and which of the others have the same template.
+"""Which combinations are synthesized, so that each value and each pair of values of the axes is in a template.
 
 What a launch template says is decided by the profile, the interfaces, the purchase and the image; the type's name is
 written into it as it is. Combinations that agree in all of these are one class: their templates differ in `InstanceType`

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 from cdk_gpu_clusters.catalogue.instances import instance_types
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters_stacks.export import ExportOptions, export_parallelcluster
+from cdk_gpu_clusters_stacks.export.deployed import AskedOutputs
 from cdk_gpu_clusters_stacks.spec import Reading, read_cluster
 from foreign_files import ForeignFile, foreign_files, imported
 from parallelcluster import installed
@@ -44,16 +45,9 @@ _VALUES = {
 }
 
 
-class _AnyOutput(dict[str, str]):
-    def get(self, key: str, default: object = None) -> str:
-        return next(value for end, value in _VALUES.items() if key.endswith(end))
-
-
-class _AnyStack(dict[str, Mapping[str, str]]):
-    """The outputs of stacks that were deployed."""
-
-    def get(self, key: str, default: object = None) -> Mapping[str, str]:
-        return _AnyOutput()
+def _output(_stack: str, name: str) -> str:
+    """An output of a stack that was deployed."""
+    return next(value for end, value in _VALUES.items() if name.endswith(end))
 
 
 def _read(name: str, orchestrator: str | None = None) -> Reading:
@@ -69,7 +63,7 @@ def exported(name: str, orchestrator: str | None = None) -> str:
     reading = _read(name, orchestrator)
     assert reading.spec is not None, reading.findings
     volumes = {"homedirs": _VOLUME} if orchestrator is None else {}
-    options = ExportOptions(volumes=volumes, outputs=_AnyStack())
+    options = ExportOptions(volumes=volumes, outputs=AskedOutputs(_output))
     made = export_parallelcluster(reading.spec, options)
     assert "cluster-config.yaml" in made.files, made.faults
     assert not [fault for fault in made.faults if fault.finding.severity.value == "error"]
