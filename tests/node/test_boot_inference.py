@@ -14,6 +14,7 @@ from nodebox.node import Node
 from stack_fixtures import Site
 
 COUNT = 7
+OF_PARALLELCLUSTER = "gpu-lustre-efa.service"
 UNITS = Path(cdk_gpu_clusters.node.__file__).parent / "files"
 
 
@@ -34,7 +35,7 @@ def chat(site: Site) -> InferenceFleet:
 def test_one_model_server_answers_on_each_mig_slice_and_what_systemd_and_cloud_init_read_is_without_fault(
     lab: Lab,
 ) -> None:
-    """The node has every unit of the library; something wrong is found beside them."""
+    """The node has every unit of the library but that of ParallelCluster; something wrong is found beside them."""
     with (
         local_disks(lab.directory()) as disks,
         lab.node(chat, gpu="H100-80GB", gpu_count=1, binds=disks) as node,
@@ -67,6 +68,7 @@ def _cloud_config_faults(node: Node, *, wrong: bool) -> str:
 
 
 def _unit_faults(node: Node, *, wrong: bool) -> str:
+    node.write(f"/etc/systemd/system/{OF_PARALLELCLUSTER}", (UNITS / OF_PARALLELCLUSTER).read_text())
     found = node.run("cd /etc/systemd/system && ls gpu-*.service gpu-*.timer").stdout.split()
     assert set(found) == {path.name for path in UNITS.iterdir() if path.suffix in (".service", ".timer")}
     names = ["wrong.service"] if wrong else [name.replace("@.", "@0.") for name in found]
