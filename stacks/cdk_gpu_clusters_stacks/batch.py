@@ -110,6 +110,7 @@ class BatchFleetStack(NodesStack):
             shared_memory_mib=job.shared_memory_mib,
             attempts=job.attempts,
             timeout=_minutes(minutes),
+            not_secret=fleet.spec.not_secret,
         )
 
     def _submit_command(self, fleet: PlannedFleet) -> str:

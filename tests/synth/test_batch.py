@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -390,6 +391,34 @@ def test_a_variable_of_the_user_wins(site: Site) -> None:
     container = only(site.resources(), JOB)["NodeProperties"]["NodeRangeProperties"][0]["Container"]
     variables = [(one["Name"], one["Value"]) for one in container["Environment"]]
     assert sorted(variables) == [("GPU_SLOTS", "4"), ("NCCL_SHM_USE_CUDA_MEMCPY", "1"), ("NCCL_SOCKET_IFNAME", "eth0")]
+
+
+def test_what_a_container_is_started_with_is_checked(site: Site) -> None:
+    made = nodes(site)
+    token = f"hf_{'abcdefghijklmnopqrstuvwxyzABCDEFGH'}"
+    given: dict[str, Any] = {
+        "image": "https://example.com/train:1",
+        "environment": {"AWS_BATCH_JOB_NODE_INDEX": "0", "HF_TOKEN": token},
+        "command": ["train", "--token", token],
+    }
+    with pytest.raises(ConfigError) as fault:
+        BatchMultiNodeJob(site.stack, "Job", compute_environment=made, node_count=2, **given)
+    assert sorted((one.id, one.path.removeprefix("Site/Job")) for one in fault.value.findings) == [
+        ("GPU-BAT-025", ".environment.AWS_BATCH_JOB_NODE_INDEX"),
+        ("GPU-INF-006", ""),
+        ("GPU-UD-002", ".command[2]"),
+        ("GPU-UD-002", ".environment.HF_TOKEN"),
+    ]
+
+
+def test_what_slows_a_container_down_is_a_warning(site: Site) -> None:
+    made = nodes(site)
+    BatchMultiNodeJob(
+        site.stack, "Job", compute_environment=made, node_count=2, image="example.com/train:latest",
+        environment={"NCCL_PROTO": "simple", "MODE": "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"}, not_secret=["MODE"],
+    )  # fmt: skip
+    texts = [str(one.data) for one in site.stack.node.find_child("Job").node.metadata]
+    assert [re.findall(r"GPU-[A-Z]+-\d{3}", text)[:1] for text in texts] == [["GPU-INF-007"], ["GPU-UD-004"]]
 
 
 def test_a_network_whose_default_group_the_app_empties_is_refused(app_factory: Any) -> None:

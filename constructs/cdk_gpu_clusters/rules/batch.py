@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 
@@ -79,6 +79,11 @@ UPDATES = define_rule(
     "GPU-BAT-022",
     "AWS Batch replaces the nodes of a changed environment",
     source=f'{_GUIDE}, "Update a compute environment in AWS Batch"',
+)
+RESERVED_NAMES = define_rule(
+    "GPU-BAT-025",
+    "Variables of a job do not begin with AWS_BATCH",
+    source=f"{_MODEL}: ContainerProperties, environment",
 )
 
 
@@ -337,6 +342,20 @@ def check_attempts(attempts: int, timeout_seconds: int | None) -> Iterator[Findi
             fix="choose a longer time, or leave it out",
             path="timeout",
         )
+
+
+@check
+def check_variable_names(names: Iterable[str]) -> Iterator[Finding]:
+    """Find variables that AWS Batch keeps for itself."""
+    for name in names:
+        if name.startswith("AWS_BATCH"):
+            yield RESERVED_NAMES.finding(
+                cause="AWS Batch sets variables with such names itself",
+                got=name,
+                allowed="names that do not begin with AWS_BATCH",
+                fix="choose another name",
+                path=f"environment.{name}",
+            )
 
 
 @check

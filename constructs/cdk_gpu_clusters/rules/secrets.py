@@ -40,6 +40,10 @@ OF_JOB = (
     "keep it in a Kubernetes Secret, and refer to it by valueFrom.secretKeyRef in the object that this returns; if it "
     "is no secret, set it in that object"
 )
+OF_BATCH_JOB = (
+    "keep it in Secrets Manager or SSM Parameter Store, and fetch it in the container with the role of the job; if it "
+    "is no secret, add {name} to not_secret"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture
 from cdk_gpu_clusters.errors import Finding, Severity
-from cdk_gpu_clusters.rules.secrets import check_secret_arguments
+from cdk_gpu_clusters.rules.model_servers import check_container_image
+from cdk_gpu_clusters.rules.secrets import OF_BATCH_JOB, check_secret_arguments
 
 from ._document import Fault, Key, faults_at
 from ._parts import SpecParts
@@ -111,20 +112,16 @@ def check_job_of(fleet: PlannedFleet) -> list[Fault]:
         place = (*key, _OF_JOB.get(finding.path, finding.path)) if is_named else key
         faults += faults_at(place, [replace(finding, path="")], at_key=not is_named)
     for index, finding in check_secret_arguments(
-        fleet.batch_job.command, not_secret=fleet.spec.not_secret, fix=_FETCH_IN_JOB
+        fleet.batch_job.command, not_secret=fleet.spec.not_secret, fix=OF_BATCH_JOB
     ):
         faults += faults_at((*key, "command", index), [replace(finding, path="")])
     return faults
 
 
-_FETCH_IN_JOB = (
-    "keep it in Secrets Manager or SSM Parameter Store, and fetch it in the job, whose role JobRoleArn of the stack "
-    "names; if it is no secret, add {name} to not_secret of the fleet"
-)
-
-
 def _about_image(fleet: PlannedFleet) -> Iterator[Finding]:
-    """Find nodes that cannot run the image of a job that names none."""
+    """Find an image that Docker refuses or that moves, and nodes that cannot run the image of a job that names none."""
+    if fleet.batch_job.image is not None:
+        yield from (replace(finding, path="image") for finding in check_container_image(fleet.batch_job.image))
     record = fleet.plan.instance_type
     is_gpu = record.accelerator is not None and record.accelerator.kind is AcceleratorKind.GPU
     is_refused = record.accelerator is not None and not is_gpu  # other accelerators have a rule of their own

@@ -12,6 +12,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, region_of, report
 from cdk_gpu_clusters._values import takes_values
+from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.compute_environment import (
     RETRIED,
     ULIMITS,
@@ -21,6 +22,10 @@ from cdk_gpu_clusters.fleet.compute_environment import (
 )
 from cdk_gpu_clusters.orchestration.batch.compute_environment import IBatchComputeEnvironment
 from cdk_gpu_clusters.orchestration.batch.node_role import LOG_PREFIX
+from cdk_gpu_clusters.rules.batch import check_variable_names
+from cdk_gpu_clusters.rules.harmful_variables import check_variable
+from cdk_gpu_clusters.rules.model_servers import check_container_image
+from cdk_gpu_clusters.rules.secrets import OF_BATCH_JOB, check_container_secrets
 
 #: What `gpu-peers` needs in a container, beside Python.
 SOFTWARE_PATHS = ("/usr/local/lib/gpu-cluster", "/usr/local/bin/gpunode", "/usr/local/bin/gpu-peers")
@@ -79,6 +84,7 @@ class BatchMultiNodeJob(ClusterConstruct):
         attempts: int = 3,
         timeout: cdk.Duration | None = None,
         scheduling_priority: int | None = None,
+        not_secret: Sequence[str] = (),
     ) -> None:
         """Define the job.
 
@@ -91,7 +97,7 @@ class BatchMultiNodeJob(ClusterConstruct):
             image: Container image, with its registry.
             command: What each container runs; the command of the image if left out.
             environment: Variables of the containers, over those of NCCL that the type needs, such as
-                `NCCL_SOCKET_IFNAME`; names that begin with `AWS_BATCH_` are those of Batch.
+                `NCCL_SOCKET_IFNAME`; no secrets, because everybody who may describe the job reads them.
             job_role: Role of the containers; they cannot call AWS if left out.
             memory_mib: Memory of a container; half of the node's if left out.
             shared_memory_mib: Size of `/dev/shm`, a part of it; a quarter of it if left out.
@@ -99,9 +105,10 @@ class BatchMultiNodeJob(ClusterConstruct):
             timeout: How long an attempt of the job may last, all nodes together, 60 seconds or more; no end if left
                 out.
             scheduling_priority: Priority in a queue with a scheduling policy; none if left out.
+            not_secret: Names of variables and options, and values, that only look like secrets.
 
         Raises:
-            ConfigError: GPU-BAT-017 to -019.
+            ConfigError: GPU-BAT-017 to -019, GPU-BAT-025, GPU-INF-006, GPU-UD-002.
         """
         super().__init__(scope, construct_id)
         seconds = None if timeout is None else int(timeout.to_seconds())
@@ -117,9 +124,10 @@ class BatchMultiNodeJob(ClusterConstruct):
                 timeout_seconds=seconds,
             ),
         )
-        report(self, list(self.plan.findings))
+        variables = environment or {}
+        report(self, [*self.plan.findings, *_check_container(image, variables, command, not_secret)])
         container = {
-            **_container(self.plan, compute_environment, environment or {}),
+            **_container(self.plan, compute_environment, variables),
             "image": image,
             "instanceType": compute_environment.instance_type.name,
             **({"command": list(command)} if command else {}),
@@ -170,6 +178,22 @@ class BatchMultiNodeJob(ClusterConstruct):
             "awslogs-stream-prefix": LOG_PREFIX,
         }
         return {"logConfiguration": {"logDriver": "awslogs", "options": options}}
+
+
+def _check_container(
+    image: str, variables: Mapping[str, str], command: Sequence[str], not_secret: Sequence[str]
+) -> list[Finding]:
+    """Find what is wrong with what the user gives a container; texts that only the deployment knows are left out."""
+    return [
+        *(() if cdk.Token.is_unresolved(image) else check_container_image(image)),
+        *check_variable_names(variables),
+        *check_container_secrets(variables, command, not_secret=not_secret, fix=OF_BATCH_JOB),
+        *(
+            one
+            for name, value in variables.items()
+            for one in check_variable(name, value, path="environment", in_task=True)
+        ),
+    ]
 
 
 def _container(

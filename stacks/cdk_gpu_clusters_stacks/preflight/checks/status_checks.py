@@ -45,7 +45,7 @@ def _watched(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             yield warned(f"{said}, excluded from the status of instances", fix="take its tag off, if it is not yours")
         else:
             yield failed(
-                f"{said}: EC2 Auto Scaling ends nodes that do not answer it",
+                f"{said}: EC2 Auto Scaling, or what else replaces impaired instances, ends nodes that do not answer",
                 fix="associate it with another tag, exclude it from the aggregation, or have the nodes answer it",
             )
 
