@@ -222,7 +222,7 @@ def test_a_job_has_all_of_its_nodes(resources: Resources) -> None:
     assert retries["Attempts"] == 3
     assert retries["EvaluateOnExit"] == [
         {"Action": "RETRY", "OnStatusReason": "Host EC2*"},
-        {"Action": "RETRY", "OnReason": "CannotPullContainerError*"},
+        {"Action": "RETRY", "OnReason": "AGENT*"},
         {"Action": "RETRY", "OnStatusReason": "Task failed to start*"},
         {"Action": "RETRY", "OnExitCode": "75"},
         {"Action": "EXIT", "OnReason": "*"},

@@ -15,7 +15,6 @@ from cdk_gpu_clusters.rules.batch import (
     check_accelerator,
     check_attempts,
     check_default_group,
-    check_groups,
     check_job_size,
     check_memory,
     check_private,
@@ -31,13 +30,11 @@ class ComputeEnvironmentRequest:
 
     Attributes:
         strategy: Allocation strategy; None: that of the capacity.
-        group_count: Security groups of its nodes.
         keeps_nodes: Whether a changed environment was requested to keep its running nodes.
         empties_default_group: Whether the app removes the rules of the VPC's default security group.
     """
 
     strategy: BatchAllocationStrategy | None = None
-    group_count: int = 1
     keeps_nodes: bool = False
     empties_default_group: bool = False
 
@@ -97,7 +94,6 @@ def plan_compute_environment(fleet: FleetPlan, request: ComputeEnvironmentReques
             *check_purchase(fleet.terms, is_split=fleet.request.mig is not None, keeps_nodes=request.keeps_nodes),
             *check_strategy(strategy.value, is_block=kind.is_block),
             *check_replacement(strategy.value, replaces=replaces),
-            *check_groups(request.group_count),
             *check_default_group(fleet.maximum, is_empty=request.empties_default_group),
             *check_private(is_public=fleet.request.is_public),
             *check_accelerator(None if accelerator is None else accelerator.kind.value, fleet.instance_type.name),
@@ -112,12 +108,13 @@ _SHARE_OF_SHARED_MEMORY = 4
 ULIMITS: Mapping[str, int] = {"memlock": -1, "stack": 67_108_864, "nofile": 1_024_000}
 #: What `gpu-peers` exits with if nodes have not come in time: EX_TEMPFAIL.
 NOT_YET = 75
-#: Failures of a host, an image or a start, which another attempt may not have, by the field of `EvaluateOnExit`; what
-#: the job itself does is not among them. Sources: AWS Batch user guide, "Automated job retries"; AWS Compute Blog,
-#: "Introducing retry strategies for AWS Batch".
+#: Failures of the main node's host, of the ECS agent, or of a start, that of an image included, by the field of
+#: `EvaluateOnExit`: another attempt may not have them. What the job itself does is not among them. Sources: AWS Batch
+#: user guide, "Automated job retries"; AWS Compute Blog, "Introducing retry strategies for AWS Batch";
+#: nextflow-io/nextflow 5099.
 RETRIED: tuple[Mapping[str, str], ...] = (
     {"onStatusReason": "Host EC2*"},
-    {"onReason": "CannotPullContainerError*"},
+    {"onReason": "AGENT*"},
     {"onStatusReason": "Task failed to start*"},
     {"onExitCode": str(NOT_YET)},
 )

@@ -31,9 +31,6 @@ MORE_THAN_BLOCK = define_rule(
     "AWS Batch asks for no more instances than a reservation has",
     source=f"{_MODEL}: ComputeResource, maxvCpus: any strategy but BEST_FIT may exceed it by one instance",
 )
-GROUPS = define_rule(
-    "GPU-BAT-014", "A compute environment of multi-node jobs has at most five security groups", source=_MNP
-)
 PUBLIC_SUBNET = define_rule(
     "GPU-BAT-015",
     "Multi-node jobs of AWS Batch run in private subnets",
@@ -117,7 +114,6 @@ class BatchAllocationStrategy(str, Enum):
 
 SHORTEST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 600, 86_400
 MOST_ATTEMPTS, SHORTEST_ATTEMPT_SECONDS = 10, 60
-MOST_GROUPS = 5
 #: A misconfigured job never starts: an hour is for somebody to see it. Capacity may come: as long as Batch waits.
 DEFAULT_LIMITS_SECONDS: Mapping[BlockedReason, int] = MappingProxyType(
     {
@@ -221,23 +217,6 @@ def check_strategy(strategy: str, *, is_block: bool) -> Iterator[Finding]:
             allowed=BatchAllocationStrategy.BEST_FIT.value,
             fix="use BEST_FIT on a Capacity Block",
             severity=Severity.WARNING,
-        )
-
-
-@check
-def check_groups(count: int) -> Iterator[Finding]:
-    """Find more security groups than an environment of multi-node jobs may have.
-
-    Args:
-        count: Groups of its nodes.
-    """
-    if count > MOST_GROUPS:
-        yield GROUPS.finding(
-            cause="AWS Batch allows no more groups to an environment of multi-node jobs",
-            got=str(count),
-            allowed=f"at most {MOST_GROUPS}",
-            fix="put the rules of several groups into one",
-            path="security_groups",
         )
 
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture
-from cdk_gpu_clusters.errors import Finding, Severity
+from cdk_gpu_clusters.catalogue.kubernetes import image as catalogue_image
+from cdk_gpu_clusters.errors import Finding, Severity, errors_in
 from cdk_gpu_clusters.rules.model_servers import check_container_image
 from cdk_gpu_clusters.rules.secrets import OF_BATCH_JOB, check_secret_arguments
 
+from ._check_values import check_registry
 from ._document import Fault, Key, faults_at
 from ._parts import SpecParts
 from ._rules import BATCH_INFERENCE, BATCH_JOBS, BATCH_SECTION, BATCH_UNUSED
@@ -119,13 +121,16 @@ def check_job_of(fleet: PlannedFleet) -> list[Fault]:
 
 
 def _about_image(fleet: PlannedFleet) -> Iterator[Finding]:
-    """Find an image that Docker refuses or that moves, and nodes that cannot run the image of a job that names none."""
-    if fleet.batch_job.image is not None:
-        yield from (replace(finding, path="image") for finding in check_container_image(fleet.batch_job.image))
+    """Find an image that Docker refuses or no node reaches, one that moves, and nodes that cannot run the default."""
+    image = fleet.batch_job.image
+    found = [] if image is None else check_container_image(image)
+    if not errors_in(found):
+        found = [*found, *check_registry(image or catalogue_image("pytorch").reference, fleet.parts)]
+    yield from (replace(finding, path="image") for finding in found)
     record = fleet.plan.instance_type
     is_gpu = record.accelerator is not None and record.accelerator.kind is AcceleratorKind.GPU
     is_refused = record.accelerator is not None and not is_gpu  # other accelerators have a rule of their own
-    if fleet.batch_job.image is None and not is_refused and not (is_gpu and record.architecture is Architecture.X86_64):
+    if image is None and not is_refused and not (is_gpu and record.architecture is Architecture.X86_64):
         yield BATCH_JOBS.finding(
             cause="the job has no image, and AWS's image with PyTorch is for NVIDIA GPUs on x86_64",
             got=f"{record.name}, {record.architecture.value}{'' if is_gpu else ', without NVIDIA GPUs'}",

@@ -30,18 +30,16 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_secret_arn,
     check_variables,
     check_weights,
-    read_ecr_image,
 )
 from cdk_gpu_clusters.rules.secrets import NAME_ITS_ARN, check_secret_arguments
 from cdk_gpu_clusters.rules.vllm import check_vllm_server
 
 from ._check_nodes import check_number, check_plain_values
-from ._check_values import check_arn
+from ._check_values import check_arn, check_registry
 from ._document import Fault, Key, faults_at
 from ._parts import SpecParts
-from ._rules import CLOSED_REGISTRY, MISSING_KEY
+from ._rules import MISSING_KEY
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec, WeightsSpec
-from .network import NewNetwork
 from .planned_fleet import COUNTS, PlannedFleet
 
 _READ_OF_SERVER = frozenset({"nodes_per_server", "server", "server.command", "server.image", "server.weights"})
@@ -167,20 +165,7 @@ def check_server(fleet: PlannedFleet, spec: ServerSpec) -> list[Fault]:
 
 def _check_image(key: Key, image: str, parts: SpecParts) -> list[Fault]:
     findings = check_container_image(image)
-    network, repository = parts.network, read_ecr_image(image)
-    is_closed = isinstance(network, NewNetwork) and network.egress == "closed"
-    is_here = repository is not None and parts.region in (None, repository.region)
-    if is_closed and not is_here and not errors_in(findings):
-        region = parts.region or "<region>"
-        findings.append(
-            CLOSED_REGISTRY.finding(
-                cause="a closed network reaches no registry but ECR in its Region",
-                got=image,
-                allowed=f"<account>.dkr.ecr.{region}.amazonaws.com/<repository>:<tag>",
-                fix="copy the image into ECR, such as by a pull-through cache, or write egress: nat",
-            )
-        )
-    return faults_at(key, findings)
+    return faults_at(key, findings if errors_in(findings) else [*findings, *check_registry(image, parts)])
 
 
 def _check_variables(key: Key, spec: ServerSpec) -> list[Fault]:

@@ -1,16 +1,19 @@
-"""Checks of values that several parts of the file have: tags, ARNs, and names of stores."""
+"""Checks of values that several parts of the file have: tags, ARNs, images, and names of stores."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cdk_gpu_clusters.catalogue.regions import partition_of
 from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.rules.model_servers import read_ecr_image
 
 from ._document import Fault, Key, faults_at
-from ._rules import FOREIGN_ARN, STORE, TAGS
+from ._parts import SpecParts
+from ._rules import CLOSED_REGISTRY, FOREIGN_ARN, STORE, TAGS
+from .network import NewNetwork
 
 # Tags: the limits of AWS.
 
@@ -136,3 +139,17 @@ def check_arn(key: Key, arn: str, region: str, what: str) -> list[Fault]:
         fix=f"give a {what} of the cluster's Region",
     )
     return faults_at(key, [finding])
+
+
+def check_registry(image: str, parts: SpecParts) -> Iterator[Finding]:
+    """Find an image that nodes of a closed network cannot pull."""
+    network, repository = parts.network, read_ecr_image(image)
+    is_closed = isinstance(network, NewNetwork) and network.egress == "closed"
+    if is_closed and (repository is None or parts.region not in (None, repository.region)):
+        region = parts.region or "<region>"
+        yield CLOSED_REGISTRY.finding(
+            cause="a closed network reaches no registry but ECR in its Region",
+            got=image,
+            allowed=f"<account>.dkr.ecr.{region}.amazonaws.com/<repository>:<tag>",
+            fix="copy the image into ECR, or write egress: nat",
+        )

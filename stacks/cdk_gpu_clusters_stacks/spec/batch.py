@@ -34,7 +34,9 @@ class BatchJobSpec(SpecModel):
         default=None, description="Size of /dev/shm, a part of that memory. Default: a quarter of it."
     )
     attempts: int = Field(
-        default=3, description="How often the job may start. It starts again only if a node or its start failed."
+        default=3,
+        description="How often the job may start. It starts again if the host of its main node ends or a "
+        "container cannot start, and not if another node fails.",
     )
     timeout_minutes: int | None = Field(
         default=None, ge=1, description="Minutes after which AWS Batch ends an attempt. Default: no end."

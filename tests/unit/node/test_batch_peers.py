@@ -9,8 +9,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,6 +177,52 @@ def test_the_main_node_is_rank_0_whatever_its_index() -> None:
 def test_variables_that_contradict_each_other_are_named(changes: dict[str, str]) -> None:
     with pytest.raises(NotMetError, match="variables of AWS Batch"):
         batch_job({**variables(1), **changes})
+
+
+def test_a_node_that_is_gone_before_it_gets_the_addresses_ends_the_main_node_too(port: int) -> None:
+    """Its connection goes with its container."""
+    found: list[str] = []
+
+    def wait() -> None:
+        with pytest.raises(NotMetError) as fault:
+            meet(BatchJob("job/1", 0, 3, "", port), timeout_seconds=30)
+        found.append(str(fault.value))
+
+    main = threading.Thread(target=wait)
+    main.start()
+    gone = _connected(port)
+    gone.sendall(b'{"attempt":"job/1","rank":2}\n')
+    gone.close()
+    assert meet(BatchJob("job/1", 1, 3, MAIN, port), timeout_seconds=30) == [MAIN, "127.0.0.1", "127.0.0.1"]
+    main.join(timeout=30)
+    assert found == ["all 3 nodes were there; rank 2 does not answer any more"]
+
+
+def test_connections_that_wait_are_not_idle(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For EC2, that begins before 350 seconds."""
+    seen: list[tuple[int, int]] = []
+
+    class Seen(socket.socket):
+        def sendall(self, data: Any, flags: int = 0) -> None:
+            options = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE))
+            seen.append(tuple(self.getsockopt(*option) for option in options))  # type: ignore[arg-type]
+            super().sendall(data, flags)
+
+    monkeypatch.setattr(socket, "socket", Seen)
+    main = threading.Thread(target=lambda: meet(BatchJob("job/1", 0, 2, "", port), timeout_seconds=30))
+    main.start()
+    meet(BatchJob("job/1", 1, 2, MAIN, port), timeout_seconds=30)
+    main.join(timeout=30)
+    assert len(seen) == 3
+    assert {(alive, idle < 350) for alive, idle in seen} == {(1, True)}
+
+
+def _connected(port: int) -> socket.socket:
+    for _ in range(200):
+        with suppress(ConnectionRefusedError):
+            return socket.create_connection((MAIN, port), timeout=5)
+        time.sleep(0.05)
+    raise AssertionError("the main node does not listen")
 
 
 def test_guests_of_another_attempt_and_strangers_are_left_out(port: int) -> None:

@@ -21,7 +21,6 @@ from cdk_gpu_clusters.rules.batch import (
     check_accelerator,
     check_attempts,
     check_default_group,
-    check_groups,
     check_job_size,
     check_memory,
     check_private,
@@ -95,7 +94,6 @@ def test_a_strategy_that_may_exceed_a_block_is_found() -> None:
 
 
 def test_groups_and_subnets() -> None:
-    assert (check_groups(5), ids(check_groups(6))) == ([], ["GPU-BAT-014"])
     assert ids(check_default_group(2, is_empty=True)) == ["GPU-BAT-024"]
     assert check_default_group(1, is_empty=True) == check_default_group(2, is_empty=False) == []
     assert (check_private(is_public=False), ids(check_private(is_public=True))) == ([], ["GPU-BAT-015"])

@@ -247,12 +247,10 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
         plan = fleet.plan
         if plan.type_or_none is None or plan.interfaces_or_none is None:  # nothing else can be decided
             report(self, list(plan.findings))
-        given_groups = list(options.get("security_groups", ()))
         environment = plan_compute_environment(
             plan,
             ComputeEnvironmentRequest(
                 strategy=options.get("allocation_strategy"),
-                group_count=1 + len(given_groups),
                 keeps_nodes=options.get("update_policy") is UpdatePolicy.NEVER_REPLACE,
                 empties_default_group=vpc.node.try_find_child(_EMPTIES_DEFAULT_GROUP) is not None,
             ),
@@ -266,7 +264,7 @@ class BatchComputeEnvironment(ServiceNodeGroup, IBatchComputeEnvironment):
         self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
-        permissions = self._define_nodes(fleet, given_groups, options)
+        permissions = self._define_nodes(fleet, list(options.get("security_groups", ())), options)
         join_stores(
             self, plan, options.get("mounts") or {}, self.launch_template.security_groups[0], subnets=fleet.subnets
         )

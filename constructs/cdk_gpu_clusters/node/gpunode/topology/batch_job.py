@@ -3,8 +3,8 @@
 Batch gives each container its index and the number of nodes, and all but the main node the address of the main node
 (AWS Batch user guide, "Environment variables" of multi-node parallel jobs). It starts the others when the main node
 runs, in any order, and names their addresses to no one. So all of them connect to the main node, which sends everyone
-the addresses when the last one has connected. No key is needed: only members of their security group, the default one
-of the VPC, reach the port, and each must name the attempt.
+the addresses when the last one has connected, and waits for each to confirm them. No key is needed: only members of
+their security group, the default one of the VPC, reach the port, and each must name the attempt.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from dataclasses import dataclass
 #: Where the main node listens while they meet.
 MEETING_PORT = 29499
 _PAUSE_SECONDS = (0.5, 1.5)
+_ANSWER_SECONDS = 10
+#: Instances of Nitro v6 forget a connection that is idle for 350 seconds (EC2 API reference,
+#: ConnectionTrackingConfiguration), and the first nodes wait for the images of the last.
+_ALIVE_SECONDS = 60
+_CONFIRMED = b'"confirmed"\n'
 _LONGEST_LINE = 1 << 20
 _PREFIX = "AWS_BATCH_JOB_"
 _OWN = "127.0.0.1"
@@ -104,27 +109,43 @@ def _gather(job: BatchJob, until: float) -> list[str]:
             if left <= 0 or not select.select([server], [], [], left)[0]:
                 missing = sorted(set(range(1, job.node_count)) - set(there))
                 raise NotMetError(f"{len(there) + 1} of {job.node_count} nodes are there; rank {missing[0]} is not")
-            guest = stack.enter_context(server.accept()[0])
+            guest = _kept_alive(stack.enter_context(server.accept()[0]))
             rank = _rank_of(guest, job)
             # A node that starts to wait again connects a second time.
             if rank is not None:
                 there[rank] = guest
         own = there[1].getsockname()[0]
         addresses = [own, *(there[rank].getpeername()[0] for rank in sorted(there))]
-        for guest in there.values():
-            with suppress(OSError):
-                guest.sendall(json.dumps(addresses).encode() + b"\n")
+        silent = [rank for rank, guest in sorted(there.items()) if not _confirms(guest, addresses)]
+        if silent:
+            raise NotMetError(f"all {job.node_count} nodes were there; rank {silent[0]} does not answer any more")
         return addresses
 
 
 def _rank_of(guest: socket.socket, job: BatchJob) -> int | None:
     """The rank that a guest names; None for one that is no node of this attempt."""
     with suppress(OSError, ValueError):
-        guest.settimeout(5)
+        guest.settimeout(_ANSWER_SECONDS)
         sent = json.loads(_line(guest))
         rank = sent["rank"] if isinstance(sent, dict) and sent.get("attempt") == job.attempt else None
         return rank if isinstance(rank, int) and 0 < rank < job.node_count else None
     return None
+
+
+def _confirms(guest: socket.socket, addresses: list[str]) -> bool:
+    """Whether a guest got the addresses: sending alone succeeds also to one that is gone."""
+    with suppress(OSError, ValueError):
+        guest.sendall(json.dumps(addresses).encode() + b"\n")
+        return _line(guest) == _CONFIRMED
+    return False
+
+
+def _kept_alive(connection: socket.socket) -> socket.socket:
+    """The connection, which is not idle while both sides wait."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
+        connection.setsockopt(socket.IPPROTO_TCP, option, _ALIVE_SECONDS)
+    return connection
 
 
 def _receive(job: BatchJob, until: float) -> list[str]:
@@ -134,10 +155,11 @@ def _receive(job: BatchJob, until: float) -> list[str]:
     while (left := until - time.monotonic()) > 0:
         try:
             with socket.create_connection((job.main_address, job.port), timeout=min(left, 10)) as main:
-                main.sendall(request)
+                _kept_alive(main).sendall(request)
                 main.settimeout(max(0.1, until - time.monotonic()))
                 found = json.loads(_line(main))
                 if isinstance(found, list) and len(found) == job.node_count:
+                    main.sendall(_CONFIRMED)
                     return [str(one) for one in found]
                 reason = "the main node answered something else"
         except (OSError, ValueError) as fault:
