@@ -129,7 +129,8 @@ PROVIDER_VERSION = define_rule(
 DELETED_WITH_STACK = define_rule(
     "GPU-PCL-016",
     "a cluster of ParallelCluster outlives its stack",
-    source=f"{_PROVIDER}: DeletionPolicy",
+    source=f'{_PROVIDER}: DeletionPolicy; AWS ParallelCluster user guide, "AWS CloudFormation custom resource": pcluster '
+    "deletes no cluster of CloudFormation. It may delete one that is kept, which CloudFormation does not delete",
 )
 
 
@@ -191,7 +192,8 @@ def check_removal(*, is_deleted: bool) -> Iterator[Finding]:
             cause="the deletion of the stack ends all nodes and jobs of the cluster",
             got="RemovalPolicy.DESTROY",
             allowed="RemovalPolicy.RETAIN",
-            fix="leave removal_policy out, and delete the cluster with pcluster delete-cluster",
+            fix="leave removal_policy out once the cluster has been made; from then on, run pcluster delete-cluster "
+            "before you delete the stack",
             path="removal_policy",
             severity=Severity.WARNING,
         )

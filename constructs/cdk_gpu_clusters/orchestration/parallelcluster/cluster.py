@@ -94,10 +94,17 @@ class ParallelCluster(ClusterConstruct):
     The cluster is a stack of its own, which the provider makes. It outlives this one. Its name cannot change. The same
     configuration can be run by the `pcluster` command, which is the way that AWS documents first.
 
+    A cluster that is kept, and whose creation failed, is in the way of the next one, and a cluster that failed stops the
+    deletion of this resource: run `pcluster delete-cluster` first, then deploy or delete again. AWS asks that `pcluster`
+    neither update nor delete a cluster of CloudFormation. With `RETAIN` its deletion is the exception: CloudFormation
+    never deletes the cluster, and the provider takes one that is gone as deleted. `DESTROY` until the cluster has been
+    made lets a failed creation undo itself.
+
     Write the configuration with `gpu-clusters export --to pcluster`, or by hand. CloudFormation passes its numbers and
     truth values as texts, which the schema of ParallelCluster reads.
 
-    Source: aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml.
+    Source: aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml: delete, poll; AWS
+    ParallelCluster user guide, "AWS CloudFormation custom resource", Warning.
 
     Example:
         >>> function_role = iam.Role.from_role_name(stack, "FunctionRole", "cluster-operators")
@@ -147,8 +154,8 @@ class ParallelCluster(ClusterConstruct):
             cluster_name: Name of the cluster, up to 60 letters, digits and hyphens; up to 40 with accounting.
             configuration: Its configuration, as a file of ParallelCluster has it. Values may be tokens.
             provider: What makes it.
-            removal_policy: What the deletion of this resource does: `RETAIN`, the default, keeps the cluster, and
-                `DESTROY` deletes it with its nodes and jobs.
+            removal_policy: What the deletion of this resource does: `RETAIN`, the default, keeps the cluster, also one
+                whose creation failed. `DESTROY` deletes it with its nodes and jobs. A change of it changes no node.
 
         Raises:
             ConfigError: GPU-PCL-013. GPU-PCL-016 is a warning.
