@@ -129,8 +129,8 @@ PROVIDER_VERSION = define_rule(
 DELETED_WITH_STACK = define_rule(
     "GPU-PCL-016",
     "a cluster of ParallelCluster outlives its stack",
-    source=f'{_PROVIDER}: DeletionPolicy; AWS ParallelCluster user guide, "AWS CloudFormation custom resource": pcluster '
-    "deletes no cluster of CloudFormation. It may delete one that is kept, which CloudFormation does not delete",
+    source=f"{_PROVIDER}: DeletionPolicy, delete and poll; AWS ParallelCluster user guide, AWS CloudFormation custom "
+    "resource: pcluster must not delete a cluster. One that is kept is the exception, as CloudFormation never deletes it",
 )
 
 

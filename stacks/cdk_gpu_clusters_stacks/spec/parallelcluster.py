@@ -77,8 +77,8 @@ class CustomResourceSpec(SpecModel):
     )
     delete_with_stack: Annotated[bool, updates(Resource.CLUSTER_RESOURCE)] = Field(
         default=False,
-        description="Whether the cluster goes with its resource, with all nodes and jobs, and with a creation that fails. "
-        "By default it is kept, and `pcluster delete-cluster` deletes it.",
+        description="Whether the cluster goes with its resource, with all nodes and jobs, and with a creation that "
+        "fails. By default it is kept, and `pcluster delete-cluster` deletes it.",
     )
 
 

@@ -94,11 +94,11 @@ class ParallelCluster(ClusterConstruct):
     The cluster is a stack of its own, which the provider makes. It outlives this one. Its name cannot change. The same
     configuration can be run by the `pcluster` command, which is the way that AWS documents first.
 
-    A cluster that is kept, and whose creation failed, is in the way of the next one, and a cluster that failed stops the
-    deletion of this resource: run `pcluster delete-cluster` first, then deploy or delete again. AWS asks that `pcluster`
-    neither update nor delete a cluster of CloudFormation. With `RETAIN` its deletion is the exception: CloudFormation
-    never deletes the cluster, and the provider takes one that is gone as deleted. `DESTROY` until the cluster has been
-    made lets a failed creation undo itself.
+    After a creation that failed, a cluster that is kept stops the rollback and the next creation. After an update that
+    failed, it stops the deletion of this resource. Run `pcluster delete-cluster` first, then deploy or delete again. AWS
+    warns that `pcluster` must not delete a cluster of CloudFormation. One that is kept is the exception: CloudFormation
+    never deletes it, and the provider takes a cluster that is gone as deleted. With `DESTROY` until the cluster has been
+    made, a creation that fails undoes itself.
 
     Write the configuration with `gpu-clusters export --to pcluster`, or by hand. CloudFormation passes its numbers and
     truth values as texts, which the schema of ParallelCluster reads.
