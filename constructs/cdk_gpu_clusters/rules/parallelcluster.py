@@ -118,7 +118,7 @@ CLUSTER_NAME = define_rule(
 PROVIDER_RIGHTS = define_rule(
     "GPU-PCL-014",
     "the function that makes clusters of ParallelCluster has the rights that you gave it",
-    source=f"{_PROVIDER}: EnableIamAdminAccess",
+    source=f"{_PROVIDER}: EnableIamAdminAccess, CustomLambdaRole, S3Policy, EventsPolicy",
 )
 PROVIDER_VERSION = define_rule(
     "GPU-PCL-015",
@@ -130,7 +130,7 @@ DELETED_WITH_STACK = define_rule(
     "GPU-PCL-016",
     "a cluster of ParallelCluster outlives its stack",
     source=f"{_PROVIDER}: DeletionPolicy, delete and poll; AWS ParallelCluster user guide, AWS CloudFormation custom "
-    "resource: pcluster must not delete a cluster. One that is kept is the exception, as CloudFormation never deletes it",
+    "resource: pcluster must not delete a cluster. One that is kept is the exception: CloudFormation never deletes it",
 )
 
 
@@ -174,7 +174,9 @@ def check_provider(*, version: str, has_role: bool) -> Iterator[Finding]:
         yield PROVIDER_RIGHTS.finding(
             cause="AWS's template lets the function make and change roles of IAM, as clusters of ParallelCluster need",
             got="the role of the template",
-            fix="pass a role with the rights that you allow, or acknowledge this",
+            fix="pass a role that lambda.amazonaws.com assumes, with ParallelCluster's user policies, "
+            "AWSLambdaBasicExecutionRole, and rights to the bucket and function of the provider and to rules of "
+            "EventBridge; or acknowledge this",
             path="role",
             severity=Severity.WARNING,
         )

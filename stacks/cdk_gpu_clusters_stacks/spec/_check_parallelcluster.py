@@ -330,7 +330,7 @@ def _check_custom_resource(made: CustomResourceSpec | None) -> Iterator[Fault]:
             fix = "remove it and make another cluster, or keep it as long as there is a cluster of this version"
             yield from faults_at((*key, "version"), [replace(finding, path="", fix=fix)])
         else:
-            fix = "write role_arn: of a role with the rights that you allow"
+            fix = finding.fix.replace("pass", "write role_arn: of", 1)
             yield from faults_at(key, [replace(finding, path="", fix=fix)], at_key=True)
     for finding in check_removal(is_deleted=made.delete_with_stack):
         fix = (

@@ -60,6 +60,9 @@ class ParallelClusterProvider(ClusterConstruct):
             construct_id: Id in the scope.
             version: Version of ParallelCluster; by default the one for which this library writes configurations.
             role: Role of the function. By default the template makes one that may administer the roles of clusters.
+                With `role`, it makes no policies: Lambda must be able to assume the role, which needs ParallelCluster's
+                user policies, `AWSLambdaBasicExecutionRole`, and rights to the bucket and function of the provider and
+                to rules of EventBridge.
             policies: Further policies of the role that the template makes, such as `iam:PassRole` for roles that a
                 configuration names. They have no effect with `role`. None by default.
 
@@ -95,10 +98,10 @@ class ParallelCluster(ClusterConstruct):
     configuration can be run by the `pcluster` command, which is the way that AWS documents first.
 
     After a creation that failed, a cluster that is kept stops the rollback and the next creation. After an update that
-    failed, it stops the deletion of this resource. Run `pcluster delete-cluster` first, then deploy or delete again. AWS
-    warns that `pcluster` must not delete a cluster of CloudFormation. One that is kept is the exception: CloudFormation
-    never deletes it, and the provider takes a cluster that is gone as deleted. With `DESTROY` until the cluster has been
-    made, a creation that fails undoes itself.
+    failed, it stops the deletion of this resource. Run `pcluster delete-cluster` first, then deploy or delete again.
+    AWS warns that `pcluster` must not delete a cluster of CloudFormation. One that is kept is the exception:
+    CloudFormation never deletes it, and the provider takes a cluster that is gone as deleted. With `DESTROY` until the
+    cluster has been made, a creation that fails undoes itself.
 
     Write the configuration with `gpu-clusters export --to pcluster`, or by hand. CloudFormation passes its numbers and
     truth values as texts, which the schema of ParallelCluster reads.
