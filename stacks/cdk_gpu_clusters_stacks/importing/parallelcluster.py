@@ -469,14 +469,24 @@ def _note_what_is_better(draft: Draft, root: Part, groups: list[Group], *, other
         )
     )
     for queue in root["Scheduling"]["SlurmQueues"].items():
-        for part in (queue["HealthChecks"], *(one["HealthChecks"] for one in queue["ComputeResources"].items())):
-            if part.exists:
-                part.skip()
+        if any(group.part.key[: len(queue.key)] == queue.key for group in groups):
+            for part in (queue, *queue["ComputeResources"].items()):
+                _note_health_checks(draft, part["HealthChecks"]["Gpu"]["Enabled"])
         volume = queue["ComputeSettings"]["LocalStorage"]["EphemeralVolume"]["MountDir"]
         if (point := volume.text()) not in (None, "/scratch"):
             draft.note(Change.REPLACED, f"the local disks are one file system at /scratch, not at {point}", volume)
         for resource in queue["ComputeResources"].items():
             _note_resource(draft, resource, None if any(group.part.key == resource.key for group in groups) else others)
+
+
+def _note_health_checks(draft: Draft, enabled: Part) -> None:
+    """Source: aws/aws-parallelcluster-cookbook @ f75d84c, gpu_health_check.sh, which a prolog of Slurm runs."""
+    if enabled.flag():
+        text = (
+            "DCGM's diagnostics of level 2 before each job become those of level 1 at the boot, and a watchdog while "
+            "jobs run; `dcgm_level: 2` in `watch` of the fleet makes those at the boot level 2"
+        )
+        draft.note(Change.REPLACED, text, enabled)
 
 
 def _note_resource(draft: Draft, resource: Part, lost: str | None) -> None:

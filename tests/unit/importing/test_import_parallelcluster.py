@@ -324,6 +324,18 @@ def test_a_store_of_another_kind_is_lost() -> None:
     assert _notes(made, Change.LOST, "SharedStorage[0]")
 
 
+@pytest.mark.parametrize("orchestrator", ["pcs", "parallelcluster"])
+def test_health_checks_before_jobs_are_replaced_and_those_that_are_off_are_not(orchestrator: str) -> None:
+    checks: Values = {"HealthChecks": {"Gpu": {"Enabled": True}}}
+    for values in (_file(_queue(**checks)), _file(_queue(_resource(**checks)))):
+        (text,) = _notes(_import(values, orchestrator), Change.REPLACED, "HealthChecks.Gpu.Enabled")
+        assert "level 2 before each job" in text
+        assert "level 1 at the boot" in text
+    made = _import(_file(_queue(HealthChecks={"Gpu": {"Enabled": False}})), orchestrator)
+    assert made.text is not None
+    assert [note for note in made.notes if "HealthChecks" in note.what] == []
+
+
 # Faults that stop an import.
 
 
