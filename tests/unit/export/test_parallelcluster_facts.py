@@ -29,6 +29,7 @@ _ASK = """
 import inspect, json, re
 from importlib.metadata import version
 from pcluster import constants
+from pcluster.api.converters import cloud_formation_status_to_cluster_status
 from pcluster.config.config_patch import ConfigPatch
 from pcluster.schemas.cluster_schema import HeadNodeCustomActionsSchema
 from pcluster.validators import cluster_validators as validators
@@ -57,6 +58,9 @@ print(json.dumps({
         policies(with_seconds(*base), with_seconds(*target))
         for base, target in (([], [3300]), ([3300], []), ([3300], [3300]), ([3600], [3300]))
     ],
+    "after_rollbacks": [
+        cloud_formation_status_to_cluster_status(one) for one in ("ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+    ],
     "bootstrap_seconds": constants.NODE_BOOTSTRAP_TIMEOUT,
     "counts": [constants.MAX_NUMBER_OF_QUEUES, constants.MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER],
     "folders": re.findall('"(/[a-z0-9_/]+)"', inspect.getsource(validators.SharedStorageMountDirValidator._validate)),
@@ -75,7 +79,7 @@ def package() -> dict[str, Any]:
 def test_the_facts_are_of_the_locked_version(package: dict[str, Any]) -> None:
     assert package["version"] == facts.PARALLELCLUSTER_VERSION
     page = Path(__file__).resolve().parents[3] / "docs" / "parallelcluster.md"
-    assert f"pip install aws-parallelcluster=={facts.PARALLELCLUSTER_VERSION}\n" in page.read_text()
+    assert f"pip install aws-parallelcluster=={facts.PARALLELCLUSTER_VERSION}`" in page.read_text()
 
 
 def test_refused_settings_are_those_that_the_package_refuses(package: dict[str, Any]) -> None:
@@ -143,6 +147,11 @@ def test_what_no_update_may_change_is_the_same_in_all_releases(package: dict[str
     digest = "25308f98d4e1322cd7db04c58b0d557696c338f0a152aa26fd8da9117f50e9f2"
     assert hashlib.sha256(head_node_script().encode()).hexdigest() == digest
     assert HEAD_NODE_SECONDS == 3300
+
+
+def test_a_cluster_that_was_rolled_back_is_a_failed_one_to_the_provider(package: dict[str, Any]) -> None:
+    # The provider raises for these also after it kept the cluster (docs/parallelcluster.md, After a failure).
+    assert package["after_rollbacks"] == ["CREATE_FAILED", "UPDATE_FAILED"]
 
 
 @pytest.mark.parametrize("name", ["train", "a", "a-1", "1a", "Train", "a_b", "x" * 25, "x" * 26, "default", "-a"])
