@@ -118,7 +118,7 @@ CLUSTER_NAME = define_rule(
 PROVIDER_RIGHTS = define_rule(
     "GPU-PCL-014",
     "the function that makes clusters of ParallelCluster has the rights that you gave it",
-    source=f"{_PROVIDER}: EnableIamAdminAccess",
+    source=f"{_PROVIDER}: EnableIamAdminAccess, CustomLambdaRole, S3Policy, EventsPolicy",
 )
 PROVIDER_VERSION = define_rule(
     "GPU-PCL-015",
@@ -129,7 +129,8 @@ PROVIDER_VERSION = define_rule(
 DELETED_WITH_STACK = define_rule(
     "GPU-PCL-016",
     "a cluster of ParallelCluster outlives its stack",
-    source=f"{_PROVIDER}: DeletionPolicy",
+    source=f"{_PROVIDER}: DeletionPolicy, delete and poll; AWS ParallelCluster user guide, AWS CloudFormation custom "
+    "resource: pcluster must not delete a cluster. One that is kept is the exception: CloudFormation never deletes it",
 )
 
 
@@ -173,7 +174,9 @@ def check_provider(*, version: str, has_role: bool) -> Iterator[Finding]:
         yield PROVIDER_RIGHTS.finding(
             cause="AWS's template lets the function make and change roles of IAM, as clusters of ParallelCluster need",
             got="the role of the template",
-            fix="pass a role with the rights that you allow, or acknowledge this",
+            fix="pass a role that lambda.amazonaws.com assumes, with ParallelCluster's user policies, "
+            "AWSLambdaBasicExecutionRole, and rights to the bucket and function of the provider and to rules of "
+            "EventBridge; or acknowledge this",
             path="role",
             severity=Severity.WARNING,
         )
@@ -191,7 +194,8 @@ def check_removal(*, is_deleted: bool) -> Iterator[Finding]:
             cause="the deletion of the stack ends all nodes and jobs of the cluster",
             got="RemovalPolicy.DESTROY",
             allowed="RemovalPolicy.RETAIN",
-            fix="leave removal_policy out, and delete the cluster with pcluster delete-cluster",
+            fix="leave removal_policy out once the cluster has been made; from then on, run pcluster delete-cluster "
+            "before you delete the stack",
             path="removal_policy",
             severity=Severity.WARNING,
         )

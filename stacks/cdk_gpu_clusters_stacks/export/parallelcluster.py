@@ -42,10 +42,11 @@ _ORCHESTRATOR = ("orchestrator",)
 #: An address that nobody connects from: sessions come through Systems Manager.
 _NOBODY = "127.0.0.1/32"
 #: How long the head node may take to be ready, with all static nodes, whose checks come first: this library's choice.
-#: By default it is what each node has for itself, 2,100 s, and one node that is replaced would undo the cluster. No
-#: longer than CloudFormation waits for a custom resource (its user guide, ServiceTimeout). ParallelCluster refuses
-#: every change of it (aws-parallelcluster 3.16.1, TimeoutsSchema), so that it is the same for all clusters.
-HEAD_NODE_SECONDS = 3600
+#: By default it is what each node has for itself, 2,100 s, and one node that is replaced would undo the cluster. Five
+#: minutes less than CloudFormation waits for a custom resource (its user guide, ServiceTimeout), since that hour begins
+#: before the stack of the cluster. ParallelCluster refuses another number for a cluster that has one, so that it is the
+#: same for all; the section may come and go (aws-parallelcluster 3.16.1, TimeoutsSchema and ConfigPatch).
+HEAD_NODE_SECONDS = 3300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,3 +52,9 @@ ORCHESTRATOR = define_rule(
     "a file to import becomes a cluster of an orchestrator that its tool can be moved to",
     source=f"{_COMMAND}, --to: what the command can write for the tool",
 )
+TYPE = define_rule(
+    "GPU-IMP-010",
+    "a compute resource of a ParallelCluster file to import states its instance type",
+    source="AWS ParallelCluster user guide, Launch instances with Capacity Blocks (CB): InstanceType is optional with "
+    "CapacityReservationId; aws-parallelcluster 3.16.1, SlurmComputeResourceSchema: instance_type_declaration",
+)

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.pcs import SettingsLevel, check_slurm_settings
 
 from . import parallelcluster_section
-from ._rules import SCHEDULER, SLURM_SETTING
+from ._rules import SCHEDULER, SLURM_SETTING, TYPE
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
 from .group import (
@@ -175,6 +175,8 @@ def _groups(root: Part, queue: Part, *, apart: bool) -> Iterator[Group]:
         name = fleet_name(queue_name if len(resources) == 1 else f"{queue_name}-{own}")
         several = resource["Instances"].items()
         type_part = several[0]["InstanceType"] if several else resource["InstanceType"]
+        if not type_part.exists:
+            _refuse_without_type(resource)
         kind = accelerated(type_part)
         if kind is None:
             continue
@@ -185,6 +187,17 @@ def _groups(root: Part, queue: Part, *, apart: bool) -> Iterator[Group]:
             yield _group(root, queue, resource, f"{name[:32]}-dynamic", kind, type_part, (0, maximum - minimum))
         else:
             yield _group(root, queue, resource, name, kind, type_part, (minimum, maximum))
+
+
+def _refuse_without_type(resource: Part) -> None:
+    """Report nodes whose type only their reservation has: it may be one with accelerators."""
+    reservation = resource["CapacityReservationTarget"]["CapacityReservationId"].value
+    allowed, add = "an instance type, such as p5.48xlarge", "add InstanceType to a copy of the file"
+    if isinstance(reservation, str):
+        allowed = f"the type is that of reservation {reservation}"
+        show = f"aws ec2 describe-capacity-reservations --capacity-reservation-ids {reservation}"
+        add = f"`{show}` shows it; {add}"
+    resource.refuse(TYPE, cause="its nodes have no instance type", got="no InstanceType", allowed=allowed, fix=add)
 
 
 def _group(
@@ -456,14 +469,24 @@ def _note_what_is_better(draft: Draft, root: Part, groups: list[Group], *, other
         )
     )
     for queue in root["Scheduling"]["SlurmQueues"].items():
-        for part in (queue["HealthChecks"], *(one["HealthChecks"] for one in queue["ComputeResources"].items())):
-            if part.exists:
-                part.skip()
+        if any(group.part.key[: len(queue.key)] == queue.key for group in groups):
+            for part in (queue, *queue["ComputeResources"].items()):
+                _note_health_checks(draft, part["HealthChecks"]["Gpu"]["Enabled"])
         volume = queue["ComputeSettings"]["LocalStorage"]["EphemeralVolume"]["MountDir"]
         if (point := volume.text()) not in (None, "/scratch"):
             draft.note(Change.REPLACED, f"the local disks are one file system at /scratch, not at {point}", volume)
         for resource in queue["ComputeResources"].items():
             _note_resource(draft, resource, None if any(group.part.key == resource.key for group in groups) else others)
+
+
+def _note_health_checks(draft: Draft, enabled: Part) -> None:
+    """Source: aws/aws-parallelcluster-cookbook @ f75d84c, gpu_health_check.sh, which a prolog of Slurm runs."""
+    if enabled.flag():
+        text = (
+            "DCGM's diagnostics of level 2 before each job become those of level 1 at the boot, and a watchdog while "
+            "jobs run; `dcgm_level: 2` in `watch` of the fleet makes those at the boot level 2"
+        )
+        draft.note(Change.REPLACED, text, enabled)
 
 
 def _note_resource(draft: Draft, resource: Part, lost: str | None) -> None:

@@ -330,9 +330,12 @@ def _check_custom_resource(made: CustomResourceSpec | None) -> Iterator[Fault]:
             fix = "remove it and make another cluster, or keep it as long as there is a cluster of this version"
             yield from faults_at((*key, "version"), [replace(finding, path="", fix=fix)])
         else:
-            fix = "write role_arn: of a role with the rights that you allow"
+            fix = finding.fix.replace("pass", "write role_arn: of", 1)
             yield from faults_at(key, [replace(finding, path="", fix=fix)], at_key=True)
     for finding in check_removal(is_deleted=made.delete_with_stack):
-        fix = "remove it, and delete the cluster with pcluster delete-cluster"
+        fix = (
+            "remove it once the cluster has been made; from then on, run pcluster delete-cluster before you delete the "
+            "stack"
+        )
         said = replace(finding, path="", got="delete_with_stack: true", allowed="false", fix=fix)
         yield from faults_at((*key, "delete_with_stack"), [said])

@@ -65,8 +65,8 @@ class CustomResourceSpec(SpecModel):
 
     role_arn: Annotated[RoleArn | None, updates(Resource.CLUSTER_PROVIDER)] = Field(
         default=None,
-        description="Role of the function that makes, updates and deletes the cluster. Default: AWS's template makes "
-        "one, which may administer the roles of clusters.",
+        description="Role of the function that makes, updates and deletes the cluster, with all rights that AWS's "
+        "template would give it. Default: AWS's template makes one, which may administer the roles of clusters.",
         examples=["arn:aws:iam::111122223333:role/cluster-operators"],
     )
     version: Annotated[ParallelClusterVersion, updates(Resource.CLUSTER_PROVIDER)] = Field(
@@ -77,8 +77,8 @@ class CustomResourceSpec(SpecModel):
     )
     delete_with_stack: Annotated[bool, updates(Resource.CLUSTER_RESOURCE)] = Field(
         default=False,
-        description="Whether the cluster goes with its resource, with all nodes and jobs. By default it is kept, and "
-        "`pcluster delete-cluster` deletes it.",
+        description="Whether the cluster goes with its resource, with all nodes and jobs, and with a creation that "
+        "fails. By default it is kept, and `pcluster delete-cluster` deletes it.",
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from pathlib import Path
 from typing import Any
 
-import aws_cdk as cdk
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_types
@@ -29,10 +29,18 @@ _ASK = """
 import inspect, json, re
 from importlib.metadata import version
 from pcluster import constants
-from pcluster.schemas.cluster_schema import HeadNodeCustomActionsSchema, TimeoutsSchema
+from pcluster.api.converters import cloud_formation_status_to_cluster_status
+from pcluster.config.config_patch import ConfigPatch
+from pcluster.schemas.cluster_schema import HeadNodeCustomActionsSchema
 from pcluster.validators import cluster_validators as validators
 from pcluster.validators.networking_validators import QueueSubnetsValidator
 from pcluster.validators.slurm_settings_validator import SLURM_SETTINGS_DENY_LIST as denied
+class Cluster:
+    name = stack_name = "cluster"
+def with_seconds(*seconds):
+    return {"DevSettings": {"Timeouts": {"HeadNodeBootstrapTimeout": one}} for one in seconds}
+def policies(base, target):
+    return [change.update_policy.name for change in ConfigPatch(Cluster, base, target).changes]
 print(json.dumps({
     "version": version("aws-parallelcluster"),
     "denied": {level: sorted(set().union(*names.values())) for level, names in denied.items()},
@@ -45,11 +53,13 @@ print(json.dumps({
     "two_subnets": [
         one.level.name for one in QueueSubnetsValidator().execute("train", ["a", "b"], {"us-east-1a": ["a", "b"]})
     ],
-    "updates": [
-        schema().fields[name].metadata["update_policy"].name
-        for schema, name in (
-            (HeadNodeCustomActionsSchema, "on_node_configured"), (TimeoutsSchema, "head_node_bootstrap_timeout")
-        )
+    "script": HeadNodeCustomActionsSchema().fields["on_node_configured"].metadata["update_policy"].name,
+    "timeouts": [
+        policies(with_seconds(*base), with_seconds(*target))
+        for base, target in (([], [3300]), ([3300], []), ([3300], [3300]), ([3600], [3300]))
+    ],
+    "after_rollbacks": [
+        cloud_formation_status_to_cluster_status(one) for one in ("ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
     ],
     "bootstrap_seconds": constants.NODE_BOOTSTRAP_TIMEOUT,
     "counts": [constants.MAX_NUMBER_OF_QUEUES, constants.MAX_NUMBER_OF_COMPUTE_RESOURCES_PER_CLUSTER],
@@ -68,6 +78,8 @@ def package() -> dict[str, Any]:
 
 def test_the_facts_are_of_the_locked_version(package: dict[str, Any]) -> None:
     assert package["version"] == facts.PARALLELCLUSTER_VERSION
+    page = Path(__file__).resolve().parents[3] / "docs" / "parallelcluster.md"
+    assert f"pip install aws-parallelcluster=={facts.PARALLELCLUSTER_VERSION}`" in page.read_text()
 
 
 def test_refused_settings_are_those_that_the_package_refuses(package: dict[str, Any]) -> None:
@@ -122,17 +134,24 @@ def test_the_head_node_waits_for_its_own_set_up_and_for_nodes_that_are_replaced(
     # Its set-up of some minutes, the launch of all static nodes, and that of the ones that failed their checks.
     deadline = plan_fleet(FleetRequest(name="train", instance_type="p5.48xlarge")).boot_deadline_seconds
     assert deadline < package["bootstrap_seconds"] < HEAD_NODE_SECONDS
-    # CloudFormation's own limit of a custom resource (cdk.CustomResource, service_timeout).
-    assert cdk.Duration.hours(1).to_seconds() >= HEAD_NODE_SECONDS
+    # CloudFormation waits for a custom resource for an hour (its user guide, ServiceTimeout), and begins before.
+    assert HEAD_NODE_SECONDS + 300 <= 3600
 
 
 def test_what_no_update_may_change_is_the_same_in_all_releases(package: dict[str, Any]) -> None:
-    assert package["updates"] == ["UNSUPPORTED", "UNSUPPORTED"]
+    assert package["script"] == "UNSUPPORTED"
+    # Added, removed, kept, and another number.
+    assert package["timeouts"] == [["SUPPORTED"], ["SUPPORTED"], [], ["UNSUPPORTED"]]
     # Another text of an asset is another URL, and `pcluster update-cluster` would refuse every cluster that is there.
     # What the hooks of this script do belongs to the nodes, whose scripts may change.
     digest = "25308f98d4e1322cd7db04c58b0d557696c338f0a152aa26fd8da9117f50e9f2"
     assert hashlib.sha256(head_node_script().encode()).hexdigest() == digest
-    assert HEAD_NODE_SECONDS == 3600
+    assert HEAD_NODE_SECONDS == 3300
+
+
+def test_a_cluster_that_was_rolled_back_is_a_failed_one_to_the_provider(package: dict[str, Any]) -> None:
+    # The provider raises for these also after it kept the cluster (docs/parallelcluster.md, After a failure).
+    assert package["after_rollbacks"] == ["CREATE_FAILED", "UPDATE_FAILED"]
 
 
 @pytest.mark.parametrize("name", ["train", "a", "a-1", "1a", "Train", "a_b", "x" * 25, "x" * 26, "default", "-a"])

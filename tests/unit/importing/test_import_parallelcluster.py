@@ -324,6 +324,18 @@ def test_a_store_of_another_kind_is_lost() -> None:
     assert _notes(made, Change.LOST, "SharedStorage[0]")
 
 
+@pytest.mark.parametrize("orchestrator", ["pcs", "parallelcluster"])
+def test_health_checks_before_jobs_are_replaced_and_those_that_are_off_are_not(orchestrator: str) -> None:
+    checks: Values = {"HealthChecks": {"Gpu": {"Enabled": True}}}
+    for values in (_file(_queue(**checks)), _file(_queue(_resource(**checks)))):
+        (text,) = _notes(_import(values, orchestrator), Change.REPLACED, "HealthChecks.Gpu.Enabled")
+        assert "level 2 before each job" in text
+        assert "level 1 at the boot" in text
+    made = _import(_file(_queue(HealthChecks={"Gpu": {"Enabled": False}})), orchestrator)
+    assert made.text is not None
+    assert [note for note in made.notes if "HealthChecks" in note.what] == []
+
+
 # Faults that stop an import.
 
 
@@ -347,6 +359,31 @@ def test_faults_have_a_line_a_fix_and_no_cluster_file(values: Values, rule: str,
     found = {(one.id, int(one.path.rsplit(":", 2)[1])) for one in made.findings if one.severity is Severity.ERROR}
     assert (rule, line) in found
     assert all(one.fix for one in made.findings)
+
+
+@pytest.mark.parametrize("orchestrator", ["pcs", "parallelcluster"])
+@pytest.mark.parametrize("others", [[], [_queue()]], ids=["alone", "beside another queue"])
+@pytest.mark.parametrize("kind", ["CAPACITY_BLOCK", "ONDEMAND"])
+def test_nodes_whose_type_only_their_reservation_has_are_not_lost(
+    kind: str, others: list[Values], orchestrator: str
+) -> None:
+    target = {"CapacityReservationId": "cr-0a1b2c3d4e5f60718"}
+    resource = {"Name": "block", "MinCount": 2, "MaxCount": 2, "CapacityReservationTarget": target}
+    made = _import(_file(*others, _queue(resource, Name="block", CapacityType=kind)), orchestrator)
+    assert made.text is None
+    (fault,) = made.findings
+    assert (fault.id, fault.severity, fault.allowed) == (
+        "GPU-IMP-010", Severity.ERROR, "the type is that of reservation cr-0a1b2c3d4e5f60718"
+    )  # fmt: skip
+    assert fault.cause.startswith(f"Scheduling.SlurmQueues[{len(others)}].ComputeResources[0]: ")
+    assert fault.path.startswith("theirs.yaml:")
+    assert "describe-capacity-reservations --capacity-reservation-ids cr-0a1b2c3d4e5f60718" in fault.fix
+    assert "add InstanceType" in fault.fix
+
+
+def test_nodes_without_a_type_and_a_reservation_are_a_fault_too() -> None:
+    (fault,) = _import(_file(_queue({"Name": "nodes", "MaxCount": 2}), _queue(Name="other"))).findings
+    assert (fault.id, fault.fix) == ("GPU-IMP-010", "add InstanceType to a copy of the file")
 
 
 def test_a_value_that_the_cluster_file_refuses_is_a_fault_at_its_line_in_the_file() -> None:

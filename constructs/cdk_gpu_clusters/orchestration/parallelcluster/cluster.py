@@ -60,6 +60,9 @@ class ParallelClusterProvider(ClusterConstruct):
             construct_id: Id in the scope.
             version: Version of ParallelCluster; by default the one for which this library writes configurations.
             role: Role of the function. By default the template makes one that may administer the roles of clusters.
+                With `role`, it makes no policies: Lambda must be able to assume the role, which needs ParallelCluster's
+                user policies, `AWSLambdaBasicExecutionRole`, and rights to the bucket and function of the provider and
+                to rules of EventBridge.
             policies: Further policies of the role that the template makes, such as `iam:PassRole` for roles that a
                 configuration names. They have no effect with `role`. None by default.
 
@@ -94,10 +97,17 @@ class ParallelCluster(ClusterConstruct):
     The cluster is a stack of its own, which the provider makes. It outlives this one. Its name cannot change. The same
     configuration can be run by the `pcluster` command, which is the way that AWS documents first.
 
+    After a creation that failed, a cluster that is kept stops the rollback and the next creation. After an update that
+    failed, it stops the deletion of this resource. Run `pcluster delete-cluster` first, then deploy or delete again.
+    AWS warns that `pcluster` must not delete a cluster of CloudFormation. One that is kept is the exception:
+    CloudFormation never deletes it, and the provider takes a cluster that is gone as deleted. With `DESTROY` until the
+    cluster has been made, a creation that fails undoes itself.
+
     Write the configuration with `gpu-clusters export --to pcluster`, or by hand. CloudFormation passes its numbers and
     truth values as texts, which the schema of ParallelCluster reads.
 
-    Source: aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml.
+    Source: aws/aws-parallelcluster @ 451cc53, cloudformation/custom_resource/cluster.yaml: delete, poll; AWS
+    ParallelCluster user guide, "AWS CloudFormation custom resource", Warning.
 
     Example:
         >>> function_role = iam.Role.from_role_name(stack, "FunctionRole", "cluster-operators")
@@ -147,8 +157,8 @@ class ParallelCluster(ClusterConstruct):
             cluster_name: Name of the cluster, up to 60 letters, digits and hyphens; up to 40 with accounting.
             configuration: Its configuration, as a file of ParallelCluster has it. Values may be tokens.
             provider: What makes it.
-            removal_policy: What the deletion of this resource does: `RETAIN`, the default, keeps the cluster, and
-                `DESTROY` deletes it with its nodes and jobs.
+            removal_policy: What the deletion of this resource does: `RETAIN`, the default, keeps the cluster, also one
+                whose creation failed. `DESTROY` deletes it with its nodes and jobs. A change of it changes no node.
 
         Raises:
             ConfigError: GPU-PCL-013. GPU-PCL-016 is a warning.
