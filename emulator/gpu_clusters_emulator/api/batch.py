@@ -6,7 +6,7 @@ DescribeComputeEnvironments; user guide, "Node groups" (the id of a node is `JOB
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from cdk_gpu_clusters.catalogue import instance_types
 
@@ -18,6 +18,7 @@ from ..world import Json, Resource, Type, World
 from .protocols import with_small_letters
 
 #: Members of a submission without a model.
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _NOT_EMULATED = ("arrayProperties", "dependsOn", "containerOverrides", "eksPropertiesOverride", "ecsPropertiesOverride")
 
 
@@ -216,9 +217,9 @@ def _of_node(world: World, job: Job, index: int, shown: Json) -> Json:
 
 
 def _in_milliseconds(given: Json) -> Json:
-    """Moments as the API has them; those that have not come are left out."""
+    """Moments as the API has them, exact, so that their differences are; those that have not come are left out."""
     return {
-        key: int(value.timestamp() * 1000) if isinstance(value, datetime) else value
+        key: (value - _EPOCH) // timedelta(milliseconds=1) if isinstance(value, datetime) else value
         for key, value in given.items()
         if value is not None
     }
