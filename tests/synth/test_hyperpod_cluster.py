@@ -69,12 +69,12 @@ def on_eks(app_factory: Any) -> Made:
     return Made(hyperpod_on_eks(site), site.resources())
 
 
-def test_slurm_is_managed_and_has_a_controller(on_slurm: Made) -> None:
+def test_slurm_has_a_controller_and_no_strategy_with_continuous_provisioning(on_slurm: Made) -> None:
     properties = on_slurm.properties
     assert properties["ClusterName"] == "research"
     assert (properties["NodeRecovery"], properties["NodeProvisioningMode"]) == ("Automatic", "Continuous")
     slurm_of = properties["Orchestrator"]["Slurm"]
-    assert slurm_of["SlurmConfigStrategy"] == "Managed"
+    assert "SlurmConfigStrategy" not in slurm_of
     assert (slurm_of["AccountingDatabase"]["Endpoint"], slurm_of["AccountingDatabase"]["Port"]) == (
         "db.example.com",
         3306,
@@ -184,9 +184,19 @@ def test_split_gpus_are_a_label(on_eks: Made) -> None:
         "Taints": [{"Key": "nvidia.com/gpu", "Value": "present", "Effect": "NoSchedule"}],
     }
     assert "SlurmConfig" not in group
+    assert group["LifeCycleConfig"]["OnCreate"] == "setup.sh"
+    assert "OnInitComplete" not in group["LifeCycleConfig"]
     assert "NetworkInterface" not in group
     assert group["ImageReleaseVersion"] == "1.2.3"
     assert "sg-0123456789abcdef0" in properties["VpcConfig"]["SecurityGroupIds"]
+
+
+def test_every_group_on_eks_has_a_script(on_eks: Made) -> None:
+    """SageMaker AI developer guide: LifeCycleConfig is optional on Slurm alone."""
+    scripts = {name: group["LifeCycleConfig"] for name, group in on_eks.groups.items()}
+    assert set(scripts) == {"slices", "servers", "bare"}
+    assert all(one["OnCreate"] == "setup.sh" for one in scripts.values())
+    assert scripts["servers"] == scripts["bare"] != scripts["slices"], "one folder for all that have nothing to do"
 
 
 def test_teams_have_quotas_and_priorities(on_eks: Made) -> None:
@@ -301,6 +311,13 @@ def test_a_database_needs_continuous_provisioning(site: Site) -> None:
     database = AccountingDatabase(endpoint="db.example.com", secret=secret)
     with pytest.raises(ConfigError, match="GPU-HYP-019"):
         slurm_of_hyperpod(site, accounting_database=database, continuous_provisioning=False)
+
+
+def test_slurm_is_managed_without_continuous_provisioning(site: Site) -> None:
+    slurm_of_hyperpod(site, continuous_provisioning=False)
+    properties = only(site.resources(), CLUSTER)
+    assert properties["Orchestrator"] == {"Slurm": {"SlurmConfigStrategy": "Managed"}}
+    assert "NodeProvisioningMode" not in properties
 
 
 def test_spot_instances_need_continuous_provisioning(site: Site) -> None:

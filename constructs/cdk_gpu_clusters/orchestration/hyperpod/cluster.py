@@ -74,7 +74,9 @@ class HyperPodCluster(IHyperPodCluster):
     those that fail. Nodes come by `add_instance_group`. Makes the cluster, an execution role, and a security group
     whose members exchange EFA traffic. On Slurm it also makes the controller.
 
-    * SageMaker writes `slurm.conf` (`SlurmConfigStrategy` Managed): no file of provisioning parameters is needed.
+    * SageMaker writes the partitions into `slurm.conf`: no file of provisioning parameters is needed. With continuous
+      provisioning it merges them with what is there. Without, it refuses a deployment after edits of them
+      (`SlurmConfigStrategy` Managed).
     * On Amazon EKS, install HyperPod's Helm chart before you deploy the cluster. It brings the device plugins of
       NVIDIA, Neuron and EFA: leave those of this library out.
     * Name, network and the cluster of Amazon EKS are fixed: a change replaces the cluster. Groups, their size and most
@@ -141,7 +143,8 @@ class HyperPodCluster(IHyperPodCluster):
                 A change replaces the cluster.
             node_recovery: Whether SageMaker reboots and replaces failed nodes.
             continuous_provisioning: Whether a group takes work before all its nodes are there, and SageMaker goes on to
-                add them. Spot Instances and keys of volumes need it. False leaves it to SageMaker.
+                add them. Spot Instances, keys of volumes, least sizes and accounting databases need it. With False a
+                group whose nodes do not all come fails. A cluster that has it keeps it.
             controller_instance_type: Slurm: type of the controller.
             accounting_database: Slurm: database for accounting; one on the controller, which ends with it, if left out.
             tiered_checkpoint_percent: Share of each node's memory for SageMaker's tiered checkpoints, 0 to 100; none if
@@ -347,4 +350,7 @@ class HyperPodCluster(IHyperPodCluster):
                 }
             }
         )
-        return {"slurm": {"slurmConfigStrategy": "Managed", **accounting}}
+        # SageMaker refuses any strategy with continuous provisioning (SageMaker AI developer guide, "Continuous
+        # provisioning for enhanced cluster operations with Slurm", read 2026-11).
+        strategy = {} if self.is_continuous else {"slurmConfigStrategy": "Managed"}
+        return {"slurm": {**strategy, **accounting}}

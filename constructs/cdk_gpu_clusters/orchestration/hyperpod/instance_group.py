@@ -40,7 +40,7 @@ from cdk_gpu_clusters.fleet.instance_group import (
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import HYPERPOD_EKS, HYPERPOD_SLURM
-from cdk_gpu_clusters.node.hyperpod_scripts import SETUP_FILE, check_static, hyperpod_folder
+from cdk_gpu_clusters.node.hyperpod_scripts import EMPTY_FOLDER, SETUP_FILE, check_static, hyperpod_folder
 from cdk_gpu_clusters.node.settings import NodeWatch, check_settings
 from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder, log_group_prefix
 from cdk_gpu_clusters.orchestration.hyperpod.role import allow_folders, allow_key, allow_nodes
@@ -195,8 +195,9 @@ class HyperPodInstanceGroup(ClusterConstruct):
     """Nodes of one type in a HyperPod cluster. Make one with `cluster.add_instance_group(...)`.
 
     It is a part of the cluster's resource, so that it has no resource of its own. Makes a log group and, for
-    accelerated nodes, the folder with the lifecycle script, which runs after HyperPod's own set-up: it installs the
-    node software and checks the node. The watchdog on the node signals HyperPod, which replaces or reboots it.
+    accelerated nodes, the folder with the lifecycle script, which installs the node software and checks the node: on
+    Slurm after HyperPod's own set-up, on Amazon EKS before the node joins. The watchdog on the node signals HyperPod,
+    which replaces or reboots it. On Amazon EKS other nodes have a script that does nothing.
 
     Sources: Amazon SageMaker AI developer guide; registry schema of AWS::SageMaker::Cluster (2026-10-20).
 
@@ -262,7 +263,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
         own_role = options.get("role")
         self.role: iam.IRole = own_role or cluster.role
         self.log_group: logs.ILogGroup | None = None
-        folder = self._folder(cluster.unique_name, options, script)
+        folder = self._folder(cluster, options, script)
         overrides = bool(options.get("vpc_subnets") or options.get("security_groups"))
         self._needs: list[IDependable] = [egress_dependency(subnet) for subnet in fleet.subnets]
         if own_role is not None or overrides:
@@ -335,12 +336,14 @@ class HyperPodInstanceGroup(ClusterConstruct):
             is_continuous=cluster.is_continuous,
         )
 
-    def _folder(self, cluster_name: str, options: HyperPodInstanceGroupProps, script: str) -> LifecycleFolder | None:
-        """The lifecycle script with the node software; None for nodes without it."""
-        checks = options.get("checks")
+    def _folder(self, cluster: GroupOwner, options: HyperPodInstanceGroupProps, script: str) -> LifecycleFolder | None:
+        """The lifecycle script, with the node software if the nodes have it; None if the group needs none."""
+        checks, cluster_name = options.get("checks"), cluster.unique_name
         has_accelerator = self.plan.instance_type.accelerator is not None
         if not (has_accelerator if checks is None else checks) and not script:
-            return None
+            if not cluster.is_eks:
+                return None
+            return LifecycleFolder(self, "Scripts", cluster_name=cluster_name, files=EMPTY_FOLDER)
         # A name that is known at synthesis: the settings of the nodes travel through S3.
         name = f"{log_group_prefix(cluster_name)}{cdk.Names.unique_resource_name(self, max_length=120, separator='-')}"
         self.log_group = own_log_group(
@@ -382,7 +385,10 @@ class HyperPodInstanceGroup(ClusterConstruct):
             "subnets": [id_of(subnet) for subnet in subnets],
             "securityGroupIds": [id_of_group(group) for group in self.security_groups],
         }
-        script = None if folder is None else {"sourceS3Uri": folder.uri, "onInitComplete": SETUP_FILE}
+        # SageMaker AI developer guide, "Getting started with SageMaker HyperPod using the AWS CLI", read 2026-11: Amazon
+        # EKS has no set-up by the image, which OnInitComplete follows, and needs OnCreate in every group.
+        event = "onCreate" if is_eks else "onInitComplete"
+        script = None if folder is None else {"sourceS3Uri": folder.uri, event: SETUP_FILE}
         optional: dict[str, Any] = {
             "minInstanceCount": options.get("least_node_count"),
             "capacityRequirements": {"spot": {}} if is_spot else None,
