@@ -28,6 +28,7 @@ from cdk_gpu_clusters import (
     MigLayout,
     Orchestrator,
     QuotaResource,
+    SlurmNodeType,
     TrainingPlan,
 )
 from cdk_gpu_clusters.template_rules.engine import judge, not_compliant
@@ -75,6 +76,7 @@ def test_slurm_has_a_controller_and_no_strategy_with_continuous_provisioning(on_
     assert (properties["NodeRecovery"], properties["NodeProvisioningMode"]) == ("Automatic", "Continuous")
     slurm_of = properties["Orchestrator"]["Slurm"]
     assert "SlurmConfigStrategy" not in slurm_of
+    assert "Name" not in slurm_of["AccountingDatabase"], "by default the id of the cluster is in it"
     assert (slurm_of["AccountingDatabase"]["Endpoint"], slurm_of["AccountingDatabase"]["Port"]) == (
         "db.example.com",
         3306,
@@ -97,6 +99,8 @@ def test_a_group_says_all_that_was_asked_for(on_slurm: Made) -> None:
     assert homes["FsxOpenZfsConfig"]["MountPath"] == "/home"
     assert group["LifeCycleConfig"]["OnInitComplete"] == "setup.sh"
     spot = on_slurm.groups["spot"]
+    assert spot["SlurmConfig"] == {"NodeType": "Compute", "PartitionNames": ["spot"]}
+    assert on_slurm.groups["login"]["SlurmConfig"] == {"NodeType": "Login"}
     assert spot["CapacityRequirements"] == {"Spot": {}}
     assert spot["NetworkInterface"] == {"InterfaceType": "efa"}
     assert "OverrideVpcConfig" not in spot
@@ -230,6 +234,7 @@ def test_the_api_takes_the_cluster(made: str, request: pytest.FixtureRequest) ->
 def test_moto_makes_the_cluster(on_eks: Made) -> None:
     """With assets in a bucket whose name begins with sagemaker-: moto takes no other one."""
     text = json.dumps(_literal(on_eks.properties)).replace("s3://cdk-hnb659fds-", "s3://sagemaker-")
+    text = text.replace("ml.m7i.xlarge", "ml.m5.xlarge")  # moto has the types of 2024
     properties = json.loads(text)
     with mock_aws():
         client = boto3.client("sagemaker", region_name="us-east-1")
@@ -273,6 +278,7 @@ def _literal(value: Any) -> Any:
         ({"capacity": TrainingPlan.from_arn("arn:aws:other")}, {"GPU-HYP-012"}),
         ({"node_count": 7_000}, {"GPU-HYP-013"}),
         ({"labels": {"a": "b"}}, {"GPU-HYP-014"}),
+        ({"node_type": SlurmNodeType.CONTROLLER}, {"GPU-HYP-014"}),
         ({"volume_gib": 0}, {"GPU-HYP-015"}),
         ({"efa": False, "mig": MigLayout(["3g.40gb", "4g.40gb"])}, {"GPU-HYP-016"}),
         ({"setup_script": f"echo {cdk.Aws.REGION}"}, {"GPU-HYP-023"}),
@@ -318,6 +324,19 @@ def test_slurm_is_managed_without_continuous_provisioning(site: Site) -> None:
     properties = only(site.resources(), CLUSTER)
     assert properties["Orchestrator"] == {"Slurm": {"SlurmConfigStrategy": "Managed"}}
     assert "NodeProvisioningMode" not in properties
+
+
+def test_tiered_checkpoints_are_for_eks(site: Site) -> None:
+    with pytest.raises(ConfigError, match=r"GPU-HYP-029.*leave tiered_checkpoint_percent out"):
+        slurm_of_hyperpod(site, tiered_checkpoint_percent=20)
+
+
+def test_a_second_group_of_login_nodes_is_refused(site: Site) -> None:
+    cluster = slurm_of_hyperpod(site)
+    login: dict[str, Any] = {"instance_type": "m7i.xlarge", "node_count": 1, "node_type": SlurmNodeType.LOGIN}
+    cluster.add_instance_group("Login", **login)
+    with pytest.raises(ConfigError, match=r"GPU-HYP-014: Site/HyperPod/More.*another group of Login"):
+        cluster.add_instance_group("More", **login)
 
 
 def test_spot_instances_need_continuous_provisioning(site: Site) -> None:

@@ -105,7 +105,7 @@ class HyperPodInstanceGroupProps(TypedDict, total=False):
     Attributes:
         node_count: Nodes of the group, 0 to 6,758.
         least_node_count: Nodes from which on the group counts as made; SageMaker takes it back after three hours with
-            fewer. All of them if left out.
+            fewer. 0 if left out. It needs continuous provisioning.
         instance_group_name: Name; the id of the construct if left out. Another name is another group.
         capacity: On demand if left out; `TrainingPlan.from_arn(...)` or `Capacity.spot()`.
         vpc_subnets: Subnets of the nodes; those of the cluster if left out. One subnet with EFA.
@@ -114,13 +114,13 @@ class HyperPodInstanceGroupProps(TypedDict, total=False):
         interface_policy: `MINIMUM_IP` for `efa-only` interfaces, the default; `EFA_PER_CARD` for `efa`, whose
             interfaces take an address each.
         deep_health_checks: What HyperPod runs on each node before it takes work; none if left out.
-        mounts: File systems by mount point, which HyperPod mounts: a `LustreStore`, or a `HomeStore` of FSx for
-            OpenZFS.
+        mounts: Slurm: file systems by mount point, which HyperPod mounts: at most one `LustreStore`, and one
+            `HomeStore` of FSx for OpenZFS.
         volume_gib: Size of a second volume at `/opt/sagemaker`, 1 to 16,384; none if left out.
         volume_key: Key of that volume, which stays; a key of AWS if left out. Its policy leaves permissions to IAM.
         mig: How each GPU is split, on Amazon EKS: one of the configurations of HyperPod's chart, by label.
-        node_type: Slurm: task of the nodes; compute if left out.
-        partition: Slurm: partition of the nodes; HyperPod's own partition alone if left out.
+        node_type: Slurm: task of the nodes; compute if left out. A cluster has at most one group of login nodes.
+        partition: Slurm: partition of compute nodes; one with the name of the group if left out.
         labels: Amazon EKS: labels of the nodes.
         taints: Amazon EKS: taints of the nodes.
         image_id: Custom image, which is made from one of HyperPod; the latest of HyperPod if left out.
@@ -401,7 +401,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             "networkInterface": None if interface is None else {"interfaceType": interface},
             "onStartDeepHealthChecks": [one.value for one in options.get("deep_health_checks", ())] or None,
             "overrideVpcConfig": network if subnets else None,
-            "slurmConfig": None if is_eks else _slurm(options),
+            "slurmConfig": None if is_eks else self._slurm(options),
             "threadsPerCore": options.get("threads_per_core"),
         }
         return {
@@ -429,6 +429,13 @@ class HyperPodInstanceGroup(ClusterConstruct):
             *(_mount(point, store) for point, store in stores),
         ]
 
+    def _slurm(self, options: HyperPodInstanceGroupProps) -> dict[str, Any]:
+        """The task of the nodes. SageMaker refuses compute nodes without a partition, and others with one."""
+        node_type = options.get("node_type") or SlurmNodeType.COMPUTE
+        if node_type is not SlurmNodeType.COMPUTE:
+            return {"nodeType": node_type.value}
+        return {"nodeType": node_type.value, "partitionNames": [options.get("partition") or self.instance_group_name]}
+
     @property
     def needs(self) -> Sequence[IDependable]:
         """What must exist before the first node of the group."""
@@ -454,11 +461,6 @@ def _kind_of(store: MountableFileSystem | LustreFileSystem) -> MountKind:
         return MountKind.LUSTRE
     is_whole = getattr(store, "service", None) is HomeService.OPENZFS and store.export_path == "/fsx"
     return MountKind.OPENZFS if is_whole else MountKind.OTHER
-
-
-def _slurm(options: HyperPodInstanceGroupProps) -> dict[str, Any]:
-    node_type, partition = options.get("node_type") or SlurmNodeType.COMPUTE, options.get("partition")
-    return {"nodeType": node_type.value, **({} if partition is None else {"partitionNames": [partition]})}
 
 
 def _name(construct_id: str) -> str:
