@@ -78,11 +78,13 @@ def write_cluster(draft: Draft, *, name: Part, recovery: Part, mode: Part, is_ek
     draft.notes.append(Note(Change.BETTER, "", text))
 
 
-def write_tiered_checkpoints(draft: Draft, tiered: Part) -> None:
-    """Write how much memory of a node holds checkpoints."""
+def write_tiered_checkpoints(draft: Draft, tiered: Part, *, is_eks: bool) -> None:
+    """Write how much memory of a node of Amazon EKS holds checkpoints."""
     key, share = (_SECTION, "tiered_checkpoint_percent"), tiered["InstanceMemoryAllocationPercentage"]
     if tiered["Mode"].text() != "Enable":
         share.skip()
+    elif not is_eks:
+        draft.note(Change.LOST, "SageMaker keeps tiered checkpoints on Amazon EKS alone", tiered)
     elif (percent := share.number()) is not None:
         draft.put(*key, value=percent, of=share)
     else:

@@ -207,6 +207,12 @@ def test_tiered_checkpoints_stay(given: Values, percent: int | None) -> None:
     assert cluster(request(TieredStorageConfig=given))["hyperpod"].get("tiered_checkpoint_percent") == percent
 
 
+def test_tiered_checkpoints_are_lost_on_slurm() -> None:
+    values = request(eks=False, TieredStorageConfig={"Mode": "Enable", "InstanceMemoryAllocationPercentage": 30})
+    assert "tiered_checkpoint_percent" not in cluster(values)["hyperpod"]
+    assert "Amazon EKS alone" in texts(taken(values), Change.LOST, "TieredStorageConfig")[0]
+
+
 def test_nothing_has_no_nodes() -> None:
     values = request(group(InstanceCount=0))
     assert _parts(values)[0]["nodes"] == 1
