@@ -6,8 +6,8 @@ traffic within every security group; VpcConfig and access mode API with Amazon E
 259; registry schema of AWS::SageMaker::ComputeQuota (Slurm clusters are rejected). In the same guide "Getting started
 with SageMaker HyperPod using the AWS CLI" (its table of validation errors, whose words are taken), "SageMaker HyperPod
 references" (partitions, login nodes, FSx), "Migrating to API-driven Slurm configuration" (words about several
-controllers) and "Continuous provisioning for enhanced cluster operations" (of Slurm and of Amazon EKS). The words of the
-other messages are ours.
+controllers) and "Continuous provisioning for enhanced cluster operations" (of Slurm and of Amazon EKS). The words of
+the other messages are ours.
 """
 
 from __future__ import annotations
