@@ -137,7 +137,7 @@ class HyperPodStack(cdk.Stack):
         return {point: self._reached[store] for point, store in found.items()}
 
     def _fleet(self, fleet: PlannedFleet, spec: FleetSpec) -> GroupFleet:
-        own = fleet.group_options
+        own, mounts = fleet.group_options, self._mounts(spec.mounts)
         options = HyperPodInstanceGroupProps(
             node_count=spec.maximum_nodes,
             least_node_count=own.least_nodes,
@@ -145,7 +145,7 @@ class HyperPodStack(cdk.Stack):
             efa=fleet.plan.efa,
             interface_policy=spec.requested_interfaces,
             deep_health_checks=[DeepHealthCheck(one) for one in own.deep_health_checks],
-            mounts=self._mounts(spec.mounts),
+            mounts={} if self.cluster.is_eks else mounts,  # pods mount them there, as volumes
             volume_gib=own.volume_gib,
             mig=spec.mig_layouts,
             partition=fleet.partition,

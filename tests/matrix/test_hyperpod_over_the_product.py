@@ -45,6 +45,10 @@ def _tampered(group: Group, check: str) -> Group:
             properties["OverrideVpcConfig"] = cluster["VpcConfig"] | {"Subnets": ["a", "b"]}
         case "storage":
             del properties["InstanceStorageConfigs"]
+        case "script":
+            del properties["LifeCycleConfig"]
+        case "slurm":
+            del properties["SlurmConfig"]["PartitionNames"]
     return replace(group, properties=properties, cluster=cluster, resources=resources)
 
 

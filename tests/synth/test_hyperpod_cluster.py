@@ -22,12 +22,15 @@ from cdk_gpu_clusters import (
     AccountingDatabase,
     Capacity,
     ConfigError,
+    EksGpuCluster,
     GpuLaunchTemplate,
     HyperPodCluster,
     HyperPodRole,
+    LustreStore,
     MigLayout,
     Orchestrator,
     QuotaResource,
+    SlurmNodeType,
     TrainingPlan,
 )
 from cdk_gpu_clusters.template_rules.engine import judge, not_compliant
@@ -69,12 +72,13 @@ def on_eks(app_factory: Any) -> Made:
     return Made(hyperpod_on_eks(site), site.resources())
 
 
-def test_slurm_is_managed_and_has_a_controller(on_slurm: Made) -> None:
+def test_slurm_has_a_controller_and_no_strategy_with_continuous_provisioning(on_slurm: Made) -> None:
     properties = on_slurm.properties
     assert properties["ClusterName"] == "research"
     assert (properties["NodeRecovery"], properties["NodeProvisioningMode"]) == ("Automatic", "Continuous")
     slurm_of = properties["Orchestrator"]["Slurm"]
-    assert slurm_of["SlurmConfigStrategy"] == "Managed"
+    assert "SlurmConfigStrategy" not in slurm_of
+    assert "Name" not in slurm_of["AccountingDatabase"], "by default the id of the cluster is in it"
     assert (slurm_of["AccountingDatabase"]["Endpoint"], slurm_of["AccountingDatabase"]["Port"]) == (
         "db.example.com",
         3306,
@@ -97,6 +101,8 @@ def test_a_group_says_all_that_was_asked_for(on_slurm: Made) -> None:
     assert homes["FsxOpenZfsConfig"]["MountPath"] == "/home"
     assert group["LifeCycleConfig"]["OnInitComplete"] == "setup.sh"
     spot = on_slurm.groups["spot"]
+    assert spot["SlurmConfig"] == {"NodeType": "Compute", "PartitionNames": ["spot"]}
+    assert on_slurm.groups["login"]["SlurmConfig"] == {"NodeType": "Login"}
     assert spot["CapacityRequirements"] == {"Spot": {}}
     assert spot["NetworkInterface"] == {"InterfaceType": "efa"}
     assert "OverrideVpcConfig" not in spot
@@ -184,9 +190,19 @@ def test_split_gpus_are_a_label(on_eks: Made) -> None:
         "Taints": [{"Key": "nvidia.com/gpu", "Value": "present", "Effect": "NoSchedule"}],
     }
     assert "SlurmConfig" not in group
+    assert group["LifeCycleConfig"]["OnCreate"] == "setup.sh"
+    assert "OnInitComplete" not in group["LifeCycleConfig"]
     assert "NetworkInterface" not in group
     assert group["ImageReleaseVersion"] == "1.2.3"
     assert "sg-0123456789abcdef0" in properties["VpcConfig"]["SecurityGroupIds"]
+
+
+def test_every_group_on_eks_has_a_script(on_eks: Made) -> None:
+    """SageMaker AI developer guide: LifeCycleConfig is optional on Slurm alone."""
+    scripts = {name: group["LifeCycleConfig"] for name, group in on_eks.groups.items()}
+    assert set(scripts) == {"slices", "servers", "bare"}
+    assert all(one["OnCreate"] == "setup.sh" for one in scripts.values())
+    assert scripts["servers"] == scripts["bare"] != scripts["slices"], "one folder for all that have nothing to do"
 
 
 def test_teams_have_quotas_and_priorities(on_eks: Made) -> None:
@@ -220,6 +236,7 @@ def test_the_api_takes_the_cluster(made: str, request: pytest.FixtureRequest) ->
 def test_moto_makes_the_cluster(on_eks: Made) -> None:
     """With assets in a bucket whose name begins with sagemaker-: moto takes no other one."""
     text = json.dumps(_literal(on_eks.properties)).replace("s3://cdk-hnb659fds-", "s3://sagemaker-")
+    text = text.replace("ml.m7i.xlarge", "ml.m5.xlarge")  # moto has the types of 2024
     properties = json.loads(text)
     with mock_aws():
         client = boto3.client("sagemaker", region_name="us-east-1")
@@ -263,6 +280,7 @@ def _literal(value: Any) -> Any:
         ({"capacity": TrainingPlan.from_arn("arn:aws:other")}, {"GPU-HYP-012"}),
         ({"node_count": 7_000}, {"GPU-HYP-013"}),
         ({"labels": {"a": "b"}}, {"GPU-HYP-014"}),
+        ({"node_type": SlurmNodeType.CONTROLLER}, {"GPU-HYP-014"}),
         ({"volume_gib": 0}, {"GPU-HYP-015"}),
         ({"efa": False, "mig": MigLayout(["3g.40gb", "4g.40gb"])}, {"GPU-HYP-016"}),
         ({"setup_script": f"echo {cdk.Aws.REGION}"}, {"GPU-HYP-023"}),
@@ -301,6 +319,48 @@ def test_a_database_needs_continuous_provisioning(site: Site) -> None:
     database = AccountingDatabase(endpoint="db.example.com", secret=secret)
     with pytest.raises(ConfigError, match="GPU-HYP-019"):
         slurm_of_hyperpod(site, accounting_database=database, continuous_provisioning=False)
+
+
+def test_slurm_is_managed_without_continuous_provisioning(site: Site) -> None:
+    slurm_of_hyperpod(site, continuous_provisioning=False)
+    properties = only(site.resources(), CLUSTER)
+    assert properties["Orchestrator"] == {"Slurm": {"SlurmConfigStrategy": "Managed"}}
+    assert "NodeProvisioningMode" not in properties
+
+
+def test_tiered_checkpoints_are_for_eks(site: Site) -> None:
+    with pytest.raises(ConfigError, match=r"GPU-HYP-029.*leave tiered_checkpoint_percent out"):
+        slurm_of_hyperpod(site, tiered_checkpoint_percent=20)
+
+
+def test_nodes_of_eks_mount_nothing(site: Site) -> None:
+    """SageMaker AI developer guide, "SageMaker HyperPod references": FSx needs an instance group of Controller."""
+    kubernetes = EksGpuCluster.from_eks_gpu_cluster_attributes(
+        site.stack,
+        "Kubernetes",
+        vpc=site.vpc,
+        cluster_name="research",
+        cluster_security_group_id="sg-0123456789abcdef0",
+        kubernetes_version="1.33",
+    )
+    cluster = HyperPodCluster(site.stack, "Pods", eks_cluster=kubernetes, vpc_subnets=site.one_subnet)
+    store = LustreStore.from_lustre_store_attributes(
+        site.stack,
+        "Store",
+        file_system_id="fs-0123456789abcdef0",
+        mount_name="abcdefgh",
+        security_group=ec2.SecurityGroup.from_security_group_id(site.stack, "OfStore", "sg-0123456789abcdef2"),
+    )
+    with pytest.raises(ConfigError, match=r"GPU-HYP-015: Site/Pods/Trainers.mounts./fsx.*FSx CSI driver"):
+        cluster.add_instance_group("Trainers", instance_type="p5.48xlarge", node_count=2, mounts={"/fsx": store})
+
+
+def test_a_second_group_of_login_nodes_is_refused(site: Site) -> None:
+    cluster = slurm_of_hyperpod(site)
+    login: dict[str, Any] = {"instance_type": "m7i.xlarge", "node_count": 1, "node_type": SlurmNodeType.LOGIN}
+    cluster.add_instance_group("Login", **login)
+    with pytest.raises(ConfigError, match=r"GPU-HYP-014: Site/HyperPod/More.*another group of Login"):
+        cluster.add_instance_group("More", **login)
 
 
 def test_spot_instances_need_continuous_provisioning(site: Site) -> None:

@@ -48,7 +48,7 @@ MORE = json.dumps(
         Orchestrator={"Slurm": {"SlurmConfigStrategy": "Managed", "AccountingDatabase": {
             "Endpoint": "db.example.com", "Port": 3307, "Name": "jobs",
             "SecretArn": "arn:aws:secretsmanager:us-west-2:111122223333:secret:slurm-AbCdEf"}}},
-        NodeProvisioningMode="Continuous", TieredStorageConfig={"Mode": "Enable", "InstanceMemoryAllocationPercentage": 30},
+        NodeProvisioningMode="Continuous",
         Tags=[{"Key": "team", "Value": "research"}],
     )
 )  # fmt: skip

@@ -49,7 +49,7 @@ class InstanceGroupRequest:
         options: What only one of the orchestrators has.
         has_plan: Whether the nodes come from a training plan.
         plan_arn: ARN of the plan, as far as it is known.
-        least_node_count: Nodes from which on the group counts as made.
+        least_node_count: Nodes from which on the group counts as made; 0 if left out.
         deep_checks: Deep health checks before a node takes work.
         mounts: Kind of each file system by mount point.
         volume_gib: Size of the second volume.
@@ -130,11 +130,12 @@ def plan_instance_group(fleet: FleetPlan, request: InstanceGroupRequest) -> Inst
         *check_group_options(request.options, is_eks=is_eks),
         *check_hyperpod_interfaces(fleet.request.interface_policy),
         *(() if mig is None else check_hyperpod_mig(mig, profiles=profiles, is_eks=is_eks)),
-        *check_storage(request.mounts, volume_gib=request.volume_gib, has_key=request.has_volume_key),
+        *check_storage(request.mounts, is_eks=is_eks, volume_gib=request.volume_gib, has_key=request.has_volume_key),
         *check_hyperpod_network(group_count=request.group_count, subnet_count=len(fleet.request.subnets) or 1),
         *check_continuous(
             is_spot=fleet.terms.kind is CapacityKind.SPOT,
             has_key=request.has_volume_key,
+            has_least=request.least_node_count is not None,
             is_continuous=request.is_continuous,
         ),
         *check_deep_checks(

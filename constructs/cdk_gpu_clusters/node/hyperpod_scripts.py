@@ -1,15 +1,17 @@
-"""The lifecycle script of HyperPod nodes: it runs after the service's own set-up, and checks the node.
+"""The lifecycle script of HyperPod nodes, which checks the node.
 
-HyperPod copies a folder of S3 to each node, and runs one of its files as root: `OnInitComplete`. The folder has two
-files. `setup.sh` unpacks `software.tar`, which holds the node software with the settings of the group, and runs the
-boot checks. Nothing in the folder is known at deployment only, since an object in S3 holds no references.
+HyperPod copies a folder of S3 to each node, and runs one of its files as root: on Slurm after its own set-up
+(`OnInitComplete`), on Amazon EKS before kubelet and containerd start (`OnCreate`). The folder has two files. `setup.sh`
+unpacks `software.tar`, which holds the node software with the settings of the group, and runs the boot checks. Nothing
+in the folder is known at deployment only, since an object in S3 holds no references.
 
 If the script fails, the group is not made, or the node is provisioned again. A later boot does not run it: systemd
 starts the checks then, and the watchdog signals a node that fails them.
 
 Sources: botocore 1.44.5, sagemaker service model: ClusterLifeCycleConfig; awslabs/awsome-distributed-ai @ 95b939c,
 1.architectures/5.sagemaker-hyperpod/Extensions (add-users, observability): folders of several files, and the status of
-the script.
+the script; 7.sagemaker-hyperpod-eks/LifecycleScripts/base-config/on_create_main.sh: it moves the folders of containerd
+and kubelet, and restarts neither.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ STATIC = define_rule(
     "What HyperPod nodes get through S3 is known at synthesis",
     source="an object in S3 holds no references, which CloudFormation would resolve",
 )
+
+#: A folder for nodes without the software: on Amazon EKS every instance group has a script.
+EMPTY_FOLDER: Mapping[str, bytes] = {SETUP_FILE: b"#!/bin/sh\nexit 0\n"}
 
 # The agent sends the output to the log of the cluster from time to time, and a node whose script failed ends: AWS's own
 # scripts wait as long (awslabs/awsome-distributed-ai @ 95b939c, 5.sagemaker-hyperpod/Extensions/run_extensions.sh).

@@ -55,14 +55,16 @@ GROUP = define_rule(
 )
 ORCHESTRATOR_OPTION = define_rule(
     "GPU-HYP-014",
-    "an instance group of HyperPod has the options of its orchestrator: Slurm or Amazon EKS",
+    "an instance group of HyperPod has the options of its orchestrator: Slurm, with one controller and at most one "
+    "group of login nodes, or Amazon EKS",
     source=f"{_API}: ClusterSlurmConfig, ClusterKubernetesConfig; {_SCHEMA} of AWS::SageMaker::Cluster (2026-10-20): "
-    "ImageReleaseVersion",
+    f'ImageReleaseVersion; {_GUIDE}, "SageMaker HyperPod references", read 2026-11: NodeType',
 )
 STORAGE = define_rule(
     "GPU-HYP-015",
-    "an instance group of HyperPod mounts FSx for Lustre and FSx for OpenZFS, and has at most four storage entries",
-    source=f"{_API}: ClusterInstanceStorageConfig, ClusterInstanceStorageConfigs, ClusterEbsVolumeConfig",
+    "an instance group of HyperPod on Slurm mounts at most one FSx for Lustre and one FSx for OpenZFS",
+    source=f"{_API}: ClusterInstanceStorageConfig, ClusterInstanceStorageConfigs, ClusterEbsVolumeConfig; "
+    f'{_GUIDE}, "SageMaker HyperPod references", read 2026-11: FsxLustreConfig and FsxOpenZfsConfig',
 )
 MIG_LABEL = define_rule(
     "GPU-HYP-016",
@@ -115,9 +117,15 @@ TRAINING_PLAN_USER = define_rule(
 )
 CONTINUOUS = define_rule(
     "GPU-HYP-026",
-    "Spot Instances of HyperPod and keys of its volumes need continuous provisioning",
-    source=f'{_GUIDE}, "Spot instances in Amazon SageMaker HyperPod" and "Customer managed AWS KMS key encryption for '
-    'SageMaker HyperPod", read 2026-11',
+    "Spot Instances of HyperPod, keys of its volumes and least sizes of its groups need continuous provisioning",
+    source=f'{_GUIDE}, "Spot instances in Amazon SageMaker HyperPod", "Customer managed AWS KMS key encryption for '
+    'SageMaker HyperPod" and "Continuous provisioning for enhanced cluster operations" (MinCount), read 2026-11',
+)
+TIERED_CHECKPOINTS = define_rule(
+    "GPU-HYP-029",
+    "tiered checkpoints of HyperPod are for Amazon EKS, with 20 to 100 percent of the memory",
+    source=f'{_GUIDE}, "Set up managed tiered checkpointing", read 2026-11; {_API}: '
+    "ClusterInstanceMemoryAllocationPercentage takes 0 to 100",
 )
 
 _KUBERNETES = ((1, 30), (1, 35))
@@ -128,7 +136,8 @@ _PLAN = re.compile(r"arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:training-pl
 _TEAM = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 _MOUNT_POINT = re.compile(r"/(?!/)(?!.*/$)[a-zA-Z0-9._-]+(/[a-zA-Z0-9._-]+)*")
 MOST_NODES = 6_758
-_MOST_STORAGE, _MOST_GROUPS, _MOST_SUBNETS, _LARGEST_VOLUME_GIB = 4, 5, 16, 16_384
+_MOST_GROUPS, _MOST_SUBNETS, _LARGEST_VOLUME_GIB = 5, 16, 16_384
+_LEAST_CHECKPOINT_PERCENT = 20
 _MOST_PRIORITIES, _MOST_WEIGHT, _MOST_BORROW_PERCENT, _MOST_QUOTAS = 10, 100, 500, 15
 
 #: What a launch template, or an option of another orchestrator, would set -> the nearest thing that HyperPod has.
@@ -374,6 +383,24 @@ def check_group_options(options: GroupOptions, *, is_eks: bool) -> Iterator[Find
             )
 
 
+@check
+def check_slurm_nodes(node_types: Sequence[str]) -> Iterator[Finding]:
+    """Find a second group of nodes of which Slurm has one.
+
+    Args:
+        node_types: Task of each group of the cluster, the group that is judged last.
+    """
+    last = node_types[-1]
+    if last != "Compute" and last in node_types[:-1]:
+        yield ORCHESTRATOR_OPTION.finding(
+            cause="SageMaker refuses a second group of these nodes",
+            got=f"another group of {last}",
+            allowed="one group of Controller, which HyperPodCluster makes, and at most one of Login",
+            fix="leave node_type out, or leave the group out",
+            path="node_type",
+        )
+
+
 class MountKind(str, Enum):
     """What HyperPod mounts by itself, and what it does not."""
 
@@ -384,22 +411,41 @@ class MountKind(str, Enum):
 
 @check
 def check_storage(
-    mounts: Mapping[str, MountKind], *, volume_gib: int | None = None, has_key: bool = False
+    mounts: Mapping[str, MountKind], *, is_eks: bool = False, volume_gib: int | None = None, has_key: bool = False
 ) -> Iterator[Finding]:
     """Find storage that HyperPod does not attach.
 
     Args:
         mounts: Kind of file system by mount point.
+        is_eks: Whether the cluster is on Amazon EKS.
         volume_gib: Size of the second volume; None for none.
         has_key: Whether a key of it is given.
     """
-    for point, kind in mounts.items():
+    kinds = list(mounts.values())
+    for index, (point, kind) in enumerate(mounts.items()):
+        if is_eks:
+            yield STORAGE.finding(
+                cause="HyperPod mounts file systems on the nodes of Slurm alone",
+                got=point,
+                allowed="no mounts on Amazon EKS",
+                fix="leave mounts out, and give pods a volume of the FSx CSI driver",
+                path=f"mounts.{point}",
+            )
+            continue
         if kind is MountKind.OTHER:
             yield STORAGE.finding(
                 cause="HyperPod mounts no such file system",
                 got=point,
                 allowed="FSx for Lustre; FSx for OpenZFS without a directory of its own",
                 fix="mount it in setup_script, or keep the directories in FSx for OpenZFS or Lustre",
+                path=f"mounts.{point}",
+            )
+        elif kind in kinds[:index]:
+            yield STORAGE.finding(
+                cause="HyperPod mounts one file system of each kind",
+                got=f"another {kind.value} at {point}",
+                allowed="at most one FSx for Lustre and one FSx for OpenZFS",
+                fix="mount the others in setup_script",
                 path=f"mounts.{point}",
             )
         if not _MOUNT_POINT.fullmatch(point):
@@ -409,15 +455,6 @@ def check_storage(
                 allowed="an absolute path such as /fsx",
                 path=f"mounts.{point}",
             )
-    entries = len(mounts) + (volume_gib is not None)
-    if entries > _MOST_STORAGE:
-        yield STORAGE.finding(
-            cause="an instance group has too many volumes and file systems",
-            got=str(entries),
-            allowed=f"at most {_MOST_STORAGE}",
-            fix="mount the others in setup_script",
-            path="mounts",
-        )
     if volume_gib is not None and not 1 <= volume_gib <= _LARGEST_VOLUME_GIB:
         yield STORAGE.finding(
             cause="SageMaker makes no such volume",
@@ -612,15 +649,57 @@ def check_accounting(*, is_eks: bool, is_continuous: bool) -> Iterator[Finding]:
 
 
 @check
-def check_continuous(*, is_spot: bool, has_key: bool, is_continuous: bool) -> Iterator[Finding]:
+def check_tiered_checkpoints(percent: int, *, is_eks: bool) -> Iterator[Finding]:
+    """Find tiered checkpoints that the nodes cannot have; a warning below the range of the guide, which the API takes.
+
+    Args:
+        percent: Share of the memory.
+        is_eks: Whether the cluster is on Amazon EKS.
+    """
+    path = "tiered_checkpoint_percent"
+    if not is_eks:
+        yield TIERED_CHECKPOINTS.finding(
+            cause="SageMaker keeps tiered checkpoints in the memory of nodes of Amazon EKS alone",
+            got=f"{percent} percent on Slurm",
+            allowed="Amazon EKS",
+            fix=f"leave {path} out",
+            path=path,
+        )
+    elif not 0 <= percent <= 100:
+        yield TIERED_CHECKPOINTS.finding(
+            cause="SageMaker takes no such share of the memory",
+            got=str(percent),
+            allowed=f"{_LEAST_CHECKPOINT_PERCENT} to 100",
+            path=path,
+        )
+    elif percent < _LEAST_CHECKPOINT_PERCENT:
+        yield TIERED_CHECKPOINTS.finding(
+            cause="the guide of HyperPod has no share as small as this one",
+            got=str(percent),
+            allowed=f"{_LEAST_CHECKPOINT_PERCENT} to 100",
+            fix=f"write {_LEAST_CHECKPOINT_PERCENT} or more",
+            path=path,
+            severity=Severity.WARNING,
+        )
+
+
+@check
+def check_continuous(
+    *, is_spot: bool = False, has_key: bool = False, has_least: bool = False, is_continuous: bool
+) -> Iterator[Finding]:
     """Find what needs continuous provisioning in a cluster without it.
 
     Args:
         is_spot: Whether the nodes are Spot Instances.
         has_key: Whether a key of their second volume is given.
+        has_least: Whether the nodes are given from which on the group counts as made.
         is_continuous: Whether nodes are provisioned continuously.
     """
-    for given, what, path in ((is_spot, "Spot Instances", "capacity"), (has_key, "a key of a volume", "volume_key")):
+    for given, what, path in (
+        (is_spot, "Spot Instances", "capacity"),
+        (has_key, "a key of a volume", "volume_key"),
+        (has_least, "a least number of nodes", "least_node_count"),
+    ):
         if given and not is_continuous:
             yield CONTINUOUS.finding(
                 cause="SageMaker has this only where it provisions nodes continuously",

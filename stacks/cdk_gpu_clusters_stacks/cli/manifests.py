@@ -32,6 +32,8 @@ def manifests(
 ) -> None:
     """Write values of charts, queues, volumes, and jobs and model servers for every fleet of a cluster on EKS.
 
+    On HyperPod with Amazon EKS these are the volumes alone.
+
     Nothing is looked up in an account, and nothing is applied: `install.sh` does that, and asks CloudFormation for the
     file systems that the cluster file makes. Jobs are written for you to start. A second run keeps what you changed.
     """
@@ -40,8 +42,8 @@ def manifests(
     if str(folder) == output.STREAM:
         output.refuse("manifests: these are several files: give a folder, or --json")
     cluster = read(file, as_json=json)
-    if cluster.orchestrator != "eks":
-        output.refuse(f"{file}: orchestrator is {cluster.orchestrator}; only a cluster on eks has manifests")
+    if cluster.orchestrator not in ("eks", "hyperpod-eks"):
+        output.refuse(f"{file}: orchestrator is {cluster.orchestrator}; only eks and hyperpod-eks have manifests")
     files = cluster_manifests(cluster)
     if json:
         output.write_json(files)

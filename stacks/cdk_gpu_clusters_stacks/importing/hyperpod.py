@@ -133,7 +133,7 @@ def _stay(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dic
         mode=root["NodeProvisioningMode"],
         is_eks=found.is_eks,
     )
-    hyperpod_section.write_tiered_checkpoints(draft, root["TieredStorageConfig"])
+    hyperpod_section.write_tiered_checkpoints(draft, root["TieredStorageConfig"], is_eks=found.is_eks)
     if found.is_eks:
         arn = root["Orchestrator"]["Eks"]["ClusterArn"]
         _write_existing_eks(draft, arn)

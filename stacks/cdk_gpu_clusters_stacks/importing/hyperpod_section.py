@@ -31,8 +31,8 @@ LOST_OF_GROUPS: Mapping[str, str] = {
     "InstanceStorageConfigs": _OF_FLEETS,
     "KubernetesConfig": "each node has the label gpu-cluster/fleet with the name of its fleet; write more labels and "
     "taints in an app, with `labels` and `taints` of the instance group",
-    "LifeCycleConfig": "HyperPod sets its nodes up by itself, and runs the script of the library then; call what is "
-    "yours of these scripts in one shell script beside the cluster file, and name it in `user_data` of the fleet",
+    "LifeCycleConfig": "HyperPod runs the script of the library, on Slurm after its own set-up; call what is yours of "
+    "these scripts in one shell script beside the cluster file, and name it in `user_data` of the fleet",
     "MinInstanceCount": _OF_FLEETS,
     "OverrideVpcConfig": "all nodes of the cluster share a security group, with EFA's rules",
     "ScheduledUpdateConfig": _UPDATES,
@@ -67,7 +67,7 @@ def write_cluster(draft: Draft, *, name: Part, recovery: Part, mode: Part, is_ek
                         fix="write Automatic")  # fmt: skip
     if mode.text() == "Continuous":
         draft.put(_SECTION, "continuous_provisioning", value=True, of=mode)
-    elif is_eks:
+    else:
         text = "a group takes work before all its nodes are there, and SageMaker goes on to add them"
         draft.notes.append(Note(Change.BETTER, "", text))
     who = "pods get it" if is_eks else "Slurm gets it"
@@ -78,11 +78,13 @@ def write_cluster(draft: Draft, *, name: Part, recovery: Part, mode: Part, is_ek
     draft.notes.append(Note(Change.BETTER, "", text))
 
 
-def write_tiered_checkpoints(draft: Draft, tiered: Part) -> None:
-    """Write how much memory of a node holds checkpoints."""
+def write_tiered_checkpoints(draft: Draft, tiered: Part, *, is_eks: bool) -> None:
+    """Write how much memory of a node of Amazon EKS holds checkpoints."""
     key, share = (_SECTION, "tiered_checkpoint_percent"), tiered["InstanceMemoryAllocationPercentage"]
     if tiered["Mode"].text() != "Enable":
         share.skip()
+    elif not is_eks:
+        draft.note(Change.LOST, "SageMaker keeps tiered checkpoints on Amazon EKS alone", tiered)
     elif (percent := share.number()) is not None:
         draft.put(*key, value=percent, of=share)
     else:
@@ -114,8 +116,9 @@ def write_slurm(draft: Draft, slurm: Part, found: InstanceGroups) -> None:
         found: The instance groups.
     """
     strategy = slurm["SlurmConfigStrategy"]
-    if strategy.exists and strategy.text() != "Managed":
-        draft.note(Change.REPLACED, "SageMaker alone writes the partitions (Managed)", strategy)
+    if strategy.exists and strategy.text() != "Merge":
+        text = "continuous provisioning takes no strategy: SageMaker merges its partitions into slurm.conf"
+        draft.note(Change.REPLACED, text, strategy)
     if (database := slurm["AccountingDatabase"]).exists:
         _write_database(draft, database)
     for number, part in enumerate(found.controllers):

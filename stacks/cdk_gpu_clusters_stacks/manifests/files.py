@@ -54,7 +54,7 @@ from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, placement_grou
 from cdk_gpu_clusters_stacks.spec.eks import SoftwareSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 from cdk_gpu_clusters_stacks.spec.served_models import ServedModel, served_models
@@ -68,12 +68,19 @@ def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
     below `cluster/`, `services/` and `routes/`. What lies below `jobs/` is for people to start. What lies below
     `karpenter/` the deployment applies.
 
+    On HyperPod, whose own chart brings the rest, these are the volumes of the file systems.
+
     Args:
-        spec: A cluster without errors, with `orchestrator: eks`.
+        spec: A cluster without errors, with `orchestrator: eks` or `hyperpod-eks`.
 
     Raises:
         ConfigError: Faults of pools, software and model servers.
     """
+    if ORCHESTRATORS[spec.orchestrator].joins_hyperpod:
+        names = {name for fleet in spec.training.fleets.values() for name in fleet.mounts.values()}
+        mounted = {name: shared_volume(one) for name, one in volumes(spec).items() if name in names}
+        texts = {f"cluster/volume-{name}.yaml": yaml_text(some) for name, some in mounted.items()}
+        return {"install.sh": install_script(spec, [], texts), **texts}
     pools = node_pools(spec, volumes(spec))
     charts = releases(spec, pools.values())
     launched = {f"karpenter/{name}.yaml": one.text for name, one in karpenter_objects(spec).items()}

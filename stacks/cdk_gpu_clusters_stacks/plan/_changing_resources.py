@@ -16,6 +16,7 @@ from cdk_gpu_clusters_stacks.spec.changes import Resource
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, EfsSpec, LustreSpec, OpenZfsSpec
 from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec, FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec, LoadBalancerSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
 
 from ._sides import FleetSide, Side
@@ -290,12 +291,61 @@ def _follow_slurm(before: Side, after: Side) -> str:
     return ""
 
 
+#: The guide's pages "Updating SageMaker HyperPod cluster configuration" (type, role and threads of a group),
+#: "Spot instances in Amazon SageMaker HyperPod" (CapacityRequirements), "Migrating to API-driven Slurm configuration"
+#: (Merge) and "Using an external accounting database with SageMaker HyperPod Slurm clusters"; the mode has one value.
+FIXED_SOURCE = (
+    "Amazon SageMaker AI developer guide, read 2026-11; botocore 1.44.5, sagemaker service model: UpdateCluster, "
+    "NodeProvisioningMode"
+)
+
+
+def fixed_of_group(before: Side, after: Side) -> list[str]:
+    """What SageMaker does not change of an instance group, and both files have otherwise."""
+    if before.fleet is None or after.fleet is None:
+        return []
+    old, new = before.fleet.view, after.fleet.view
+    pairs = {
+        "instance type": (old.plan.instance_type.name, new.plan.instance_type.name),
+        "purchase as Spot Instances": tuple(one.plan.terms.kind is CapacityKind.SPOT for one in (old, new)),
+        "threads per core": (old.group_options.threads_per_core, new.group_options.threads_per_core),
+        # A fleet with checkpoints has a role of its own.
+        "execution role": tuple(_has_checkpoints(one) for one in (before.fleet, after.fleet)),
+    }
+    return [what for what, (one, other) in pairs.items() if one != other]
+
+
+def _has_checkpoints(side: FleetSide) -> bool:
+    spec = side.view.spec
+    return isinstance(spec, FleetSpec) and spec.checkpoints is not None
+
+
+def fixed_of_hyperpod(before: Side, after: Side) -> list[str]:
+    """What SageMaker does not change of a cluster, and both files have otherwise."""
+    old, new = before.cluster.hyperpod, after.cluster.hyperpod
+    on_slurm = ORCHESTRATORS[after.cluster.orchestrator].is_hyperpod_slurm
+    both_login = bool(old.login.nodes and new.login.nodes)
+    found = {
+        "continuous provisioning": old.continuous_provisioning and not new.continuous_provisioning,
+        # The guide migrates clusters with the strategy Merge, and those without continuous provisioning have Managed.
+        "continuous provisioning of a cluster with the strategy Managed": on_slurm
+        and new.continuous_provisioning
+        and not old.continuous_provisioning,
+        "type of the controller": on_slurm and old.controller.instance_type != new.controller.instance_type,
+        "type of the login nodes": on_slurm and both_login and old.login.instance_type != new.login.instance_type,
+        "accounting database of your own, which it keeps": on_slurm
+        and old.accounting_database is not None
+        and new.accounting_database is None,
+    }
+    return [what for what, is_so in found.items() if is_so]
+
+
 def _follow_instance_group(before: Side, after: Side) -> str:
     if before.fleet is None or after.fleet is None:
         return ""
     old, new = before.fleet.plan, after.fleet.plan
-    if old.node.instance_type != new.node.instance_type:
-        return "SageMaker may refuse another type of a group that has nodes: rename the fleet for another group"
+    if fixed_of_group(before, after):
+        return "rename the fleet: another group is made with its nodes, and the old one goes with its own"
     if old.maximum_nodes != new.maximum_nodes:
         return f"{new.maximum_nodes:,} nodes in place of {old.maximum_nodes:,}; jobs on nodes that go fail"
     return "running nodes keep their scripts until SageMaker replaces them"

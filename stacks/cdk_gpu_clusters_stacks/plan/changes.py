@@ -16,7 +16,7 @@ from cdk_gpu_clusters_stacks.spec.data import NEW_FILE_SYSTEMS, CheckpointsSpec,
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
-from ._changing_resources import ROWS, Row, source_of
+from ._changing_resources import FIXED_SOURCE, ROWS, Row, fixed_of_group, fixed_of_hyperpod, source_of
 from ._fleet import report_fleet
 from ._sides import FleetSide, Side
 from .cluster import plan_stacks
@@ -191,12 +191,27 @@ def _within_hyperpod(rows: Iterable[Row], before: _Cluster, after: _Cluster) -> 
     one, other = (Side(cluster.spec, "", frozenset(both)) for cluster in (before, after))
     of_group = [row for row in rows if row.resource in _OF_A_GROUP]
     found = [change for row in rows if row not in of_group for change in _of_row(row, one, other)]
-    yield from found
+    for change in found:
+        if change.resource == _CLUSTER and change.effect is Effect.UPDATED:
+            fixed = fixed_of_hyperpod(one, other)
+            told = _refused(change, fixed) if fixed else change
+            yield replace(told, nodes=_OTHER_CLUSTER if fixed else "running nodes stay")
+        else:
+            yield change
     if any(change.effect is Effect.REPLACED and change.resource == _CLUSTER for change in found):
         return
     for name in {**before.fleets, **after.fleets}:
         for row in of_group:
             yield from _of_instance_group(row, name, before, after)
+
+
+_OTHER_CLUSTER = "give the file another name, which makes another cluster, and delete the stacks of the old one"
+
+
+def _refused(change: Change, fixed: list[str]) -> Change:
+    """A change that SageMaker does not make."""
+    words = f"SageMaker does not change this, and the deployment fails or leaves it as it is: {', '.join(fixed)}"
+    return replace(change, words=words, source=FIXED_SOURCE)
 
 
 _OF_A_GROUP, _CLUSTER = (Resource.NODE_ROLE, Resource.INSTANCE_GROUP), "AWS::SageMaker::Cluster"
@@ -215,7 +230,9 @@ def _of_instance_group(row: Row, name: str, before: _Cluster, after: _Cluster) -
     entries = frozenset([name]) | (old.stores & new.stores)
     sides = Side(before.spec, name, entries, old), Side(after.spec, name, entries, new)
     for change in _of_row(row, *sides):
-        yield replace(change, words=change.words.replace("{item}", name))
+        fixed = fixed_of_group(*sides) if row.resource is Resource.INSTANCE_GROUP else []
+        told = _refused(change, [f"{what} of the instance group {name}" for what in fixed]) if fixed else change
+        yield replace(told, words=told.words.replace("{item}", name))
 
 
 def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:

@@ -697,7 +697,7 @@ class InstanceGroupReport:
         partition: Partition of Slurm; None on Amazon EKS.
         labels: Labels of Kubernetes nodes.
         training_plan_arn: Plan that the nodes come from; None for others.
-        least_nodes: Nodes from which on the group counts as made; None for all.
+        least_nodes: Nodes from which on the group counts as made; None for 0.
         deep_health_checks: What HyperPod runs on each node before it takes work.
         volume_gib: Size of the second volume; None for none.
         update: What a changed group does to running nodes, in a sentence.

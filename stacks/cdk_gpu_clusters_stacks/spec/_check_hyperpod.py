@@ -20,6 +20,7 @@ from cdk_gpu_clusters.rules.hyperpod import (
     check_node_recovery,
     check_not_of_user,
     check_storage,
+    check_tiered_checkpoints,
     ml_name,
 )
 
@@ -52,6 +53,9 @@ def check_hyperpod(parts: SpecParts) -> list[Fault]:
         return faults
     spec = parts.hyperpod or HyperPodSpec()
     faults += faults_at((*_KEY, "node_recovery"), _plain(check_node_recovery(is_automatic=spec.node_recovery)))
+    if (percent := spec.tiered_checkpoint_percent) is not None:
+        about = check_tiered_checkpoints(percent, is_eks=not on_slurm)
+        faults += faults_at((*_KEY, "tiered_checkpoint_percent"), _plain(about), at_key=on_slurm)
     names = [part.name for part in parts.fleets if isinstance(part.spec, FleetSpec)]
     for name in spec.groups:
         if name not in names:

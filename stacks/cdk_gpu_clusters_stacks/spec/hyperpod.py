@@ -25,7 +25,11 @@ class AccountingDatabaseSpec(SpecModel):
         examples=["arn:aws:secretsmanager:us-east-1:123456789012:secret:slurm-AbCdEf"],
     )
     port: int = Field(default=3306, ge=1, le=65_535, description="Port of the database.")
-    name: Text = Field(default="slurm_acct_db", description="Name of the database.")
+    name: Text | None = Field(
+        default=None,
+        description="Name of the schema. Default: slurm_acct_db_ and the id of the cluster.",
+        examples=["slurm_acct_db"],
+    )
 
 
 class ControllerSpec(SpecModel):
@@ -60,7 +64,7 @@ class InstanceGroupSpec(SpecModel):
         default=None,
         ge=0,
         description="Nodes from which on the group counts as made; SageMaker takes it back after three hours with "
-        "fewer. Default: all of the fleet.",
+        "fewer. It needs continuous provisioning. Default: 0.",
     )
     deep_health_checks: Annotated[tuple[Literal["InstanceStress", "InstanceConnectivity"], ...], AsTuple] = Field(
         default=(),
@@ -89,7 +93,8 @@ class HyperPodSpec(SpecModel):
     continuous_provisioning: Annotated[bool, updates(Resource.HYPERPOD_CLUSTER)] = Field(
         default=True,
         description="Whether a group takes work before all its nodes are there, and SageMaker goes on to add them. "
-        "Spot Instances need it. False leaves it to SageMaker.",
+        "Spot Instances, least_nodes and an accounting database need it. With false, a group whose nodes do not all "
+        "come fails. A cluster that has it keeps it.",
     )
     controller: Annotated[ControllerSpec, updates(Resource.HYPERPOD_CLUSTER)] = Field(
         default=ControllerSpec(), description="The controller, with `orchestrator: hyperpod-slurm`."
@@ -106,7 +111,8 @@ class HyperPodSpec(SpecModel):
         default=None,
         ge=0,
         le=100,
-        description="Share of each node's memory for SageMaker's tiered checkpoints. Default: none.",
+        description="Share of each node's memory for SageMaker's tiered checkpoints in percent, 20 to 100, with "
+        "`orchestrator: hyperpod-eks`. Default: none.",
     )
     groups: Annotated[dict[Name, InstanceGroupSpec], updates(Resource.INSTANCE_GROUP)] = Field(
         default={}, description="Name of a training fleet -> what only HyperPod has of its instance group."

@@ -275,7 +275,10 @@ class PlannedFleet(FleetPart):
                 plan_arn=plan_arn,
                 least_node_count=options.least_nodes,
                 deep_checks=options.deep_health_checks,
-                mounts={point: mount_kind(stores.get(name)) for point, name in self.spec.mounts.items()},
+                # On Amazon EKS pods mount them, as volumes.
+                mounts={point: mount_kind(stores.get(name)) for point, name in self.spec.mounts.items()}
+                if self.profile.is_hyperpod_slurm
+                else {},
                 volume_gib=options.volume_gib,
                 labels=self.group_labels,
                 group_count=1 if self.profile.is_hyperpod_slurm else 2,  # with that of the cluster of Amazon EKS

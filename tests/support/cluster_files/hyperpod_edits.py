@@ -44,6 +44,10 @@ _EXISTING = (
     "eks: { existing: { cluster_name: research, cluster_security_group_id: sg-0123456789abcdef0, "
     "kubernetes_version: '1.34' } }\n"
 )
+_DATABASE = (
+    "accounting_database: { endpoint: db.example.com, secret_arn: "
+    "'arn:aws:secretsmanager:us-east-1:123456789012:secret:db-AbCdEf' }"
+)
 _SPARES = "g6.12xlarge, nodes: 2"
 
 
@@ -53,6 +57,10 @@ def _spares(value: str) -> tuple[str, str, str]:
 
 def _hyperpod(value: str) -> tuple[str, str, str]:
     return HYPERPOD, "hyperpod:\n", f"hyperpod:\n  {value}\n"
+
+
+def _without(value: str) -> tuple[str, str, str]:
+    return HYPERPOD.replace("hyperpod:\n", f"hyperpod:\n  {value}\n"), f"  {value}\n", ""
 
 
 def _group(value: str) -> tuple[str, str, str]:
@@ -105,15 +113,17 @@ EDITS_OF_HYPERPOD = {
     "HyperPod: failed nodes stay": _hyperpod("node_recovery: false"),
     "HyperPod: a larger controller": _hyperpod("controller: { instance_type: m7i.24xlarge }"),
     "HyperPod: continuous provisioning": _hyperpod("continuous_provisioning: false"),
-    "HyperPod: tiered checkpoints": _hyperpod("tiered_checkpoint_percent: 20"),
-    "HyperPod: a database": _hyperpod(
-        "accounting_database: { endpoint: db.example.com, secret_arn: "
-        "'arn:aws:secretsmanager:us-east-1:123456789012:secret:db-AbCdEf' }"
-    ),
+    "HyperPod: continuous provisioning again": _without("continuous_provisioning: false"),
+    "HyperPod: tiered checkpoints": (PODS, "node_recovery: true", "tiered_checkpoint_percent: 20"),
+    "HyperPod: a database": _hyperpod(_DATABASE),
+    "HyperPod: a database less": _without(_DATABASE),
+    "HyperPod: larger login nodes": (HYPERPOD, "login: { nodes: 1", "login: { nodes: 1, instance_type: m7i.2xlarge"),
     "HyperPod: no login nodes": (HYPERPOD, "login: { nodes: 1", "login: { nodes: 0"),
     "HyperPod: login nodes without homes": (HYPERPOD, "nodes: 1, mounts: { /home: home }", "nodes: 1"),
     "HyperPod: a partition": _group("partition: other"),
     "HyperPod: a volume": _group("volume_gib: 500"),
+    "HyperPod: threads": _group("threads_per_core: 1"),
+    "HyperPod: least nodes": _group("least_nodes: 1"),
     "HyperPod: deep health checks": _group("deep_health_checks: [InstanceStress]"),
     "HyperPod: the partition that it has": _group("partition: spares"),
     "HyperPod: tags of all": (f"{HYPERPOD}tags: {{ a: b }}\n", "a: b", "a: c"),

@@ -190,7 +190,11 @@ _TABLE: dict[str, dict[str, list[str]]] = {
     },
     "pcs-spot-queue": {
         "batch": ["training.fleets.spot.capacity GPU-BAT-010"],
-        "hyperpod-slurm hyperpod-eks": [
+        "hyperpod-eks": [
+            "training.fleets.spot.max_nodes GPU-HYP-011",
+            "training.fleets.steady.max_nodes GPU-HYP-011",
+        ],
+        "hyperpod-slurm": [
             "training.fleets.spot.max_nodes GPU-HYP-011",
             "training.fleets.spot.mounts./home GPU-HYP-015",
             "training.fleets.steady.max_nodes GPU-HYP-011",

@@ -128,6 +128,10 @@ def hyperpod_on_eks(site: Site) -> HyperPodCluster:
         image_release="1.2.3",
         threads_per_core=1,
     )
+    cluster.add_instance_group("Servers", instance_type="m7i.xlarge", node_count=1, threads_per_core=1)
+    cluster.add_instance_group(
+        "Bare", instance_type="g5.12xlarge", node_count=1, efa=False, checks=False, threads_per_core=1
+    )
     cluster.add_team_quota(
         "Vision",
         team="vision",

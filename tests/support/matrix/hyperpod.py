@@ -2,7 +2,9 @@
 
 What SageMaker takes is read from botocore's service model, and EFA from EC2's recorded data: not through the library.
 Sources of the checks: botocore, sagemaker: CreateCluster and its shapes; Amazon SageMaker AI developer guide,
-"Prerequisites for using SageMaker HyperPod"; AWS EC2 user guide, "EFA limitations".
+"Prerequisites for using SageMaker HyperPod", "SageMaker HyperPod references", "Getting started with SageMaker HyperPod
+using the AWS CLI" and "Continuous provisioning for enhanced cluster operations with Slurm"; AWS EC2 user guide, "EFA
+limitations".
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ from cdk_gpu_clusters import (
     HyperPodCluster,
     InterfacePolicy,
     LustreStore,
-    SlurmNodeType,
     TrainingPlan,
 )
 from matrix.hardware import hardware_types
@@ -56,6 +57,11 @@ class Group:
     properties: Json
     cluster: Json
     resources: dict[str, Json]
+
+    @property
+    def is_eks(self) -> bool:
+        """Whether its cluster is on Amazon EKS."""
+        return "Eks" in self.cluster["Orchestrator"]
 
     @property
     def has_efa(self) -> bool:
@@ -125,10 +131,6 @@ def synthesize() -> list[Group]:
             if not eks
             else HyperPodCluster(stack, f"C{index}", eks_cluster=kubernetes)
         )
-        if not eks:
-            cluster.add_instance_group(
-                "Head", instance_type="m7i.xlarge", node_count=1, node_type=SlurmNodeType.CONTROLLER
-            )
         for one in groups:
             wanted[one.name] = one
             cluster.add_instance_group(
@@ -137,7 +139,7 @@ def synthesize() -> list[Group]:
                 node_count=one.nodes,
                 capacity=_capacity(one.purchase),
                 interface_policy=one.interfaces,
-                mounts={"/fsx": store},
+                mounts={} if eks else {"/fsx": store},
             )
     resources: dict[str, Json] = Template.from_stack(stack).to_json()["Resources"]
     return [
@@ -218,13 +220,41 @@ def network(group: Group) -> Iterator[str]:
 
 
 def storage(group: Group) -> Iterator[str]:
-    """Nodes mount the file system that was asked for, and have at most four entries of storage."""
+    """Nodes of Slurm mount the file system that was asked for; those of Amazon EKS have none to mount."""
     entries = group.properties.get("InstanceStorageConfigs", [])
     mounted = [one["FsxLustreConfig"] for one in entries if "FsxLustreConfig" in one]
-    if [(one["MountName"], one["MountPath"]) for one in mounted] != [("abcdefgh", "/fsx")]:
+    wanted = [] if group.is_eks else [("abcdefgh", "/fsx")]
+    if [(one["MountName"], one["MountPath"]) for one in mounted] != wanted:
         yield f"mounts {mounted}"
-    if len(entries) > 4:
-        yield f"{len(entries)} entries of storage"
 
 
-CHECKS: tuple[Callable[[Group], Iterator[str]], ...] = (type_and_size, purchase, interfaces, traffic, network, storage)
+def script(group: Group) -> Iterator[str]:
+    """On Amazon EKS every group has OnCreate; on Slurm the script follows the set-up by the image."""
+    given = group.properties.get("LifeCycleConfig", {})
+    event = "OnCreate" if group.is_eks else "OnInitComplete"
+    if set(given) != {"SourceS3Uri", event}:
+        yield f"script {given}"
+
+
+def slurm(group: Group) -> Iterator[str]:
+    """Compute nodes have one partition, and no strategy comes with continuous provisioning."""
+    if group.is_eks:
+        return
+    config = group.properties.get("SlurmConfig", {})
+    if config != {"NodeType": "Compute", "PartitionNames": [group.asked.name]}:
+        yield f"nodes of Slurm {config}"
+    orchestrator = group.cluster["Orchestrator"]["Slurm"]
+    if group.cluster.get("NodeProvisioningMode") != "Continuous" or "SlurmConfigStrategy" in orchestrator:
+        yield f"Slurm {orchestrator}"
+
+
+CHECKS: tuple[Callable[[Group], Iterator[str]], ...] = (
+    type_and_size,
+    purchase,
+    interfaces,
+    traffic,
+    network,
+    storage,
+    script,
+    slurm,
+)

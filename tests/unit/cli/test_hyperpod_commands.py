@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cdk_gpu_clusters_stacks.cli.main import main
 
@@ -36,7 +37,7 @@ def test_jobs_of_slurm_go_to_the_partition_of_the_fleet(
     [
         (("run", "others", "--cluster-file", SLURM, *JOB), "no fleet or partition others; partitions: trainers"),
         (("run", "trainers", "--cluster-file", PODS, *JOB), "hyp create"),
-        (("manifests", PODS), "only a cluster on eks has manifests"),
+        (("manifests", SLURM), "only eks and hyperpod-eks have manifests"),
         (("dashboard", SLURM), "use the observability of SageMaker HyperPod"),
     ],
 )
@@ -45,6 +46,17 @@ def test_what_there_is_not_is_refused_with_what_there_is(
 ) -> None:
     assert main([*command]) == 2
     assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_pods_get_the_file_systems_as_volumes(tmp_path: Path) -> None:
+    """HyperPod's own chart brings all else."""
+    assert main(["manifests", PODS, "-o", str(tmp_path)]) == 0
+    written = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file())
+    assert [one for one in written if not one.startswith(".")] == ["cluster/volume-corpus.yaml", "install.sh"]
+    volume, claim = yaml.safe_load_all((tmp_path / "cluster/volume-corpus.yaml").read_text("utf-8"))
+    assert (volume["kind"], volume["spec"]["csi"]["driver"]) == ("PersistentVolume", "fsx.csi.aws.com")
+    assert (claim["kind"], claim["metadata"]["name"]) == ("PersistentVolumeClaim", "corpus")
+    assert "helm" not in (tmp_path / "install.sh").read_text("utf-8").replace("helm 3.8", "")
 
 
 def test_no_configuration_of_parallelcluster_is_exported(capsys: pytest.CaptureFixture[str]) -> None:

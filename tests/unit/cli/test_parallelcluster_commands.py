@@ -52,7 +52,7 @@ def test_a_partition_that_is_not_there_is_refused_with_those_that_are(
     ("command", "says"),
     [
         ("dashboard", "no collector reads nodes of AWS ParallelCluster"),
-        ("manifests", "only a cluster on eks has manifests"),
+        ("manifests", "only eks and hyperpod-eks have manifests"),
     ],
 )
 def test_what_reads_other_nodes_says_what_does_the_same(

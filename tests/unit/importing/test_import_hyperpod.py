@@ -108,12 +108,12 @@ def test_a_size_that_m7i_does_not_have_becomes_the_usual_one() -> None:
 def test_an_accounting_database_stays() -> None:
     secret = "arn:aws:secretsmanager:us-west-2:111122223333:secret:slurm-AbCdEf"
     given = {"Endpoint": "db.example.com", "Port": 3307, "Name": "jobs", "SecretArn": secret}
-    slurm = {"Slurm": {"SlurmConfigStrategy": "Merge", "AccountingDatabase": given}}
+    slurm = {"Slurm": {"SlurmConfigStrategy": "Managed", "AccountingDatabase": given}}
     values = request(eks=False, Orchestrator=slurm, NodeProvisioningMode="Continuous")
     made = cluster(values)["hyperpod"]
     database = {"endpoint": "db.example.com", "secret_arn": secret, "port": 3307, "name": "jobs"}
     assert (made["accounting_database"], made["continuous_provisioning"]) == (database, True)
-    assert "Managed" in texts(taken(values), Change.REPLACED, "SlurmConfigStrategy")[0]
+    assert "merges" in texts(taken(values), Change.REPLACED, "SlurmConfigStrategy")[0]
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,7 @@ def test_continuous_provisioning_is_better_where_the_file_has_none() -> None:
     assert cluster(kept)["hyperpod"]["continuous_provisioning"] is True
     said = "SageMaker goes on to add them"
     assert any(said in text for text in texts(taken(request()), Change.BETTER, ""))
+    assert any(said in text for text in texts(taken(request(eks=False)), Change.BETTER, ""))
     assert not any(said in text for text in texts(taken(kept), Change.BETTER, ""))
 
 
@@ -204,6 +205,12 @@ def test_continuous_provisioning_is_better_where_the_file_has_none() -> None:
 )  # fmt: skip
 def test_tiered_checkpoints_stay(given: Values, percent: int | None) -> None:
     assert cluster(request(TieredStorageConfig=given))["hyperpod"].get("tiered_checkpoint_percent") == percent
+
+
+def test_tiered_checkpoints_are_lost_on_slurm() -> None:
+    values = request(eks=False, TieredStorageConfig={"Mode": "Enable", "InstanceMemoryAllocationPercentage": 30})
+    assert "tiered_checkpoint_percent" not in cluster(values)["hyperpod"]
+    assert "Amazon EKS alone" in texts(taken(values), Change.LOST, "TieredStorageConfig")[0]
 
 
 def test_nothing_has_no_nodes() -> None:

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.plan import plan_fleet
 from cdk_gpu_clusters.fleet.profile import HYPERPOD_EKS, HYPERPOD_SLURM, OrchestratorProfile
 from cdk_gpu_clusters.fleet.request import FleetRequest
-from cdk_gpu_clusters.node.hyperpod_scripts import SETUP_FILE, check_static, hyperpod_folder
+from cdk_gpu_clusters.node.hyperpod_scripts import EMPTY_FOLDER, SETUP_FILE, check_static, hyperpod_folder
 from cdk_gpu_clusters.node.settings import NodeSettings
 
 
@@ -48,9 +48,10 @@ def test_the_archive_holds_the_software_and_the_settings(
     assert "cloud-final" not in order, "the agent of HyperPod may run within it, and waits for the script"
 
 
-def test_the_script_is_one_that_the_api_takes() -> None:
+@pytest.mark.parametrize("event", ["OnCreate", "OnInitComplete"])
+def test_the_script_is_one_that_the_api_takes(event: str) -> None:
     model = botocore.session.get_session().get_service_model("sagemaker")
-    shape = model.shape_for("ClusterLifeCycleConfig").members["OnInitComplete"]  # type: ignore[attr-defined]
+    shape = model.shape_for("ClusterLifeCycleConfig").members[event]  # type: ignore[attr-defined]
     assert re.fullmatch(shape.metadata["pattern"], SETUP_FILE)
     assert len(SETUP_FILE) <= shape.metadata["max"]
 
@@ -96,6 +97,11 @@ def test_the_script_fails_with_its_part(tmp_path: Path, tools: Path, broken: str
     assert run(tmp_path, files) == 1
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[-2:] == ["sync", "sleep 60"], "the agent has to send the reason first"
+
+
+def test_nodes_without_the_software_have_a_script_that_does_nothing(tmp_path: Path, tools: Path) -> None:
+    assert run(tmp_path, dict(EMPTY_FOLDER)) == 0
+    assert not (tmp_path / "calls").exists()
 
 
 def test_the_same_settings_are_the_same_bytes_and_others_are_others() -> None:

@@ -63,6 +63,12 @@ def test_the_fabric_manager_counts_only_where_there_is_something_to_manage(nvlin
     assert ("fabric-manager" in [stage.name for stage in stages_of(node)]) is waits
 
 
+@pytest.mark.parametrize(("orchestrator", "waits"), [("eks", True), ("hyperpod-slurm", True), ("hyperpod-eks", False)])
+def test_containers_are_not_waited_for_where_they_start_after_the_checks(orchestrator: str, waits: bool) -> None:
+    node = Node(Settings({"orchestrator": orchestrator}), Metadata(), INSTANCE, Aws("us-east-1"))
+    assert ("containers" in [stage.name for stage in stages_of(node)]) is waits
+
+
 def test_driver_that_comes_late_is_waited_for(gpu_node: Any, gpu_settings: Any) -> None:
     gpu_node.gpus("GPU-aaaa, 1 MiB", "GPU-bbbb, 1 MiB", late=2)
     gpu_node.install(**gpu_settings)

@@ -177,6 +177,49 @@ def test_a_provider_of_another_version_leaves_its_clusters(compare: Compare) -> 
     assert only(compare("ParallelCluster: another role of the provider"), "AWS::CloudFormation::Stack").nodes == ""
 
 
+HYPERPOD_CLUSTER = "AWS::SageMaker::Cluster"
+
+
+@pytest.mark.parametrize(
+    ("edit", "what", "instead"),
+    [
+        ("another type", "instance type of the instance group spares", "rename the fleet"),
+        ("Spot Instances", "purchase as Spot Instances of the instance group spares", "rename the fleet"),
+        ("threads", "threads per core of the instance group spares", "rename the fleet"),
+        ("checkpoints", "execution role of the instance group spares", "rename the fleet"),
+        ("a larger controller", "type of the controller", "another name"),
+        ("larger login nodes", "type of the login nodes", "another name"),
+        ("continuous provisioning", "continuous provisioning", "another name"),
+        ("continuous provisioning again", "strategy Managed", "another name"),
+        ("a database less", "accounting database of your own", "another name"),
+    ],
+)
+def test_what_hyperpod_does_not_change_is_said_with_the_way_round(
+    edit: str, what: str, instead: str, compare: Compare
+) -> None:
+    """UpdateCluster takes the values of the group and of the cluster that exist."""
+    change = only(compare(f"HyperPod: {edit}"), HYPERPOD_CLUSTER)
+    assert change.words.startswith("SageMaker does not change this")
+    assert what in change.words
+    assert instead in change.nodes
+    assert "UpdateCluster" in change.source
+
+
+@pytest.mark.parametrize(
+    ("edit", "nodes"),
+    [
+        ("a database", "running nodes stay"),
+        ("no login nodes", "running nodes stay"),
+        ("tiered checkpoints", "running nodes stay"),
+        ("another existing cluster", "capacity must be there for both clusters at once"),
+    ],
+)
+def test_capacity_for_two_clusters_is_needed_for_another_cluster_alone(edit: str, nodes: str, compare: Compare) -> None:
+    change = only(compare(f"HyperPod: {edit}"), HYPERPOD_CLUSTER)
+    assert change.nodes.startswith(nodes)
+    assert "does not change" not in change.words
+
+
 @pytest.mark.parametrize("name", EDITS)
 def test_every_statement_says_what_happens_and_why(name: str, compare: Compare) -> None:
     comparison = compare(name)

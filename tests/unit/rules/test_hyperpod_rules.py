@@ -47,8 +47,10 @@ from cdk_gpu_clusters.rules.hyperpod import (
     check_instance_group,
     check_node_recovery,
     check_not_of_user,
+    check_slurm_nodes,
     check_storage,
     check_team_quota,
+    check_tiered_checkpoints,
     check_training_plan,
     mig_configuration_of,
     ml_name,
@@ -201,11 +203,51 @@ def test_storage() -> None:
     many = {**mounts, "/efs": MountKind.OTHER, "/data": MountKind.LUSTRE, "x/": MountKind.LUSTRE}
     assert places(check_storage(many, volume_gib=0)) == [
         ("GPU-HYP-015", "mounts./efs"),
+        ("GPU-HYP-015", "mounts./data"),
         ("GPU-HYP-015", "mounts.x/"),
-        ("GPU-HYP-015", "mounts"),
+        ("GPU-HYP-015", "mounts.x/"),
         ("GPU-HYP-015", "volume_gib"),
     ]
     assert places(check_storage({}, has_key=True)) == [("GPU-HYP-015", "volume_key")]
+
+
+def test_mounts_are_for_slurm() -> None:
+    """SageMaker AI developer guide, "SageMaker HyperPod references": FSx needs a group of Controller."""
+    mounts = {"/fsx": MountKind.LUSTRE, "/home": MountKind.OPENZFS}
+    assert not check_storage({}, is_eks=True, volume_gib=500)
+    found = check_storage(mounts, is_eks=True)
+    assert places(found) == [("GPU-HYP-015", "mounts./fsx"), ("GPU-HYP-015", "mounts./home")]
+    assert all("FSx CSI driver" in one.fix for one in found)
+
+
+@pytest.mark.parametrize(
+    ("node_types", "wrong"),
+    [
+        (["Controller"], False),
+        (["Controller", "Login", "Compute", "Compute"], False),
+        (["Controller", "Compute", "Controller"], True),
+        (["Controller", "Login", "Login"], True),
+    ],
+)
+def test_slurm_has_one_controller_and_one_group_of_login_nodes(node_types: list[str], wrong: bool) -> None:
+    found = [("GPU-HYP-014", "node_type")] if wrong else []
+    assert places(check_slurm_nodes(node_types)) == found
+
+
+@pytest.mark.parametrize(
+    ("percent", "is_eks", "found"),
+    [
+        (20, True, []),
+        (100, True, []),
+        (19, True, [Severity.WARNING]),
+        (101, True, [Severity.ERROR]),
+        (20, False, [Severity.ERROR]),
+    ],
+)
+def test_tiered_checkpoints(percent: int, is_eks: bool, found: list[Severity]) -> None:
+    made = check_tiered_checkpoints(percent, is_eks=is_eks)
+    assert [(one.id, one.severity) for one in made] == [("GPU-HYP-029", one) for one in found]
+    assert all(one.fix or one.allowed for one in made)
 
 
 def test_mig_is_by_label() -> None:
@@ -256,11 +298,12 @@ def test_deep_checks_recovery_and_accounting() -> None:
 
 def test_what_needs_continuous_provisioning() -> None:
     """Amazon SageMaker AI developer guide, pages of Spot Instances and of customer managed keys."""
-    assert not check_continuous(is_spot=True, has_key=True, is_continuous=True)
-    assert not check_continuous(is_spot=False, has_key=False, is_continuous=False)
-    assert places(check_continuous(is_spot=True, has_key=True, is_continuous=False)) == [
+    assert not check_continuous(is_spot=True, has_key=True, has_least=True, is_continuous=True)
+    assert not check_continuous(is_continuous=False)
+    assert places(check_continuous(is_spot=True, has_key=True, has_least=True, is_continuous=False)) == [
         ("GPU-HYP-026", "capacity"),
         ("GPU-HYP-026", "volume_key"),
+        ("GPU-HYP-026", "least_node_count"),
     ]
 
 

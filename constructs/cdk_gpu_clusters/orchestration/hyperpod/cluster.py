@@ -35,6 +35,8 @@ from cdk_gpu_clusters.rules.hyperpod import (
     check_hyperpod_name,
     check_hyperpod_network,
     check_node_recovery,
+    check_slurm_nodes,
+    check_tiered_checkpoints,
 )
 
 #: The successor of what controllers typically are, m5.12xlarge: awslabs/awsome-distributed-ai @ 95b939c,
@@ -57,13 +59,14 @@ class AccountingDatabase:
         endpoint: Its host name.
         secret: Secret with its user and password.
         port: Its port.
-        name: Name of the database.
+        name: Name of the schema; `slurm_acct_db_` and the id of the cluster if left out, so that several clusters may
+            share a server.
     """
 
     endpoint: str
     secret: secretsmanager.ISecret
     port: int = 3306
-    name: str = "slurm_acct_db"
+    name: str | None = None
 
 
 @jsii.implements(ec2.IConnectable)
@@ -74,7 +77,9 @@ class HyperPodCluster(IHyperPodCluster):
     those that fail. Nodes come by `add_instance_group`. Makes the cluster, an execution role, and a security group
     whose members exchange EFA traffic. On Slurm it also makes the controller.
 
-    * SageMaker writes `slurm.conf` (`SlurmConfigStrategy` Managed): no file of provisioning parameters is needed.
+    * SageMaker writes the partitions into `slurm.conf`: no file of provisioning parameters is needed. With continuous
+      provisioning it merges them with what is there. Without, it refuses a deployment after edits of them
+      (`SlurmConfigStrategy` Managed).
     * On Amazon EKS, install HyperPod's Helm chart before you deploy the cluster. It brings the device plugins of
       NVIDIA, Neuron and EFA: leave those of this library out.
     * Name, network and the cluster of Amazon EKS are fixed: a change replaces the cluster. Groups, their size and most
@@ -141,15 +146,17 @@ class HyperPodCluster(IHyperPodCluster):
                 A change replaces the cluster.
             node_recovery: Whether SageMaker reboots and replaces failed nodes.
             continuous_provisioning: Whether a group takes work before all its nodes are there, and SageMaker goes on to
-                add them. Spot Instances and keys of volumes need it. False leaves it to SageMaker.
+                add them. Spot Instances, keys of volumes, least sizes and accounting databases need it. With False a
+                group whose nodes do not all come fails. A cluster that has it keeps it.
             controller_instance_type: Slurm: type of the controller.
             accounting_database: Slurm: database for accounting; one on the controller, which ends with it, if left out.
-            tiered_checkpoint_percent: Share of each node's memory for SageMaker's tiered checkpoints, 0 to 100; none if
-                left out.
+                A cluster that has one of yours cannot go back.
+            tiered_checkpoint_percent: Amazon EKS: share of each node's memory for SageMaker's tiered checkpoints, 20 to
+                100; none if left out.
             role: Execution role of groups that name none; a new `HyperPodRole` if left out.
 
         Raises:
-            ConfigError: GPU-HYP-013, -017 and -019, all of them at once. GPU-HYP-007 and -024 are warnings.
+            ConfigError: GPU-HYP-013, -017, -019 and -029, all of them at once. GPU-HYP-007 and -024 are warnings.
         """
         super().__init__(scope, construct_id)
         self._is_eks: bool = eks_cluster is not None
@@ -180,6 +187,11 @@ class HyperPodCluster(IHyperPodCluster):
                 []
                 if accounting_database is None
                 else check_accounting(is_eks=self._is_eks, is_continuous=continuous_provisioning)
+            )
+            + (
+                []
+                if tiered_checkpoint_percent is None
+                else check_tiered_checkpoints(tiered_checkpoint_percent, is_eks=self._is_eks)
             ),
         )
         own = EfaSecurityGroup(self, "SecurityGroup", vpc=network, description="HyperPod nodes")
@@ -223,6 +235,7 @@ class HyperPodCluster(IHyperPodCluster):
         for group in security_groups:
             self.exchange_efa(group)
         self._groups: list[HyperPodInstanceGroup] = []
+        self._node_types: list[str] = []
         self.controller: HyperPodInstanceGroup | None = None
         if not self._is_eks:
             self.controller = self.add_instance_group(
@@ -289,6 +302,8 @@ class HyperPodCluster(IHyperPodCluster):
             ConfigError: As `HyperPodInstanceGroup`.
         """
         made = HyperPodInstanceGroup(self, construct_id, cluster=self, instance_type=instance_type, options=options)
+        self._node_types.append((options.get("node_type") or SlurmNodeType.COMPUTE).value)
+        report(made, check_slurm_nodes(self._node_types))
         self._groups.append(made)
         groups: list[Any] = [one.properties for one in self._groups]
         self.cfn_cluster.instance_groups = groups
@@ -342,9 +357,12 @@ class HyperPodCluster(IHyperPodCluster):
                 "accountingDatabase": {
                     "endpoint": database.endpoint,
                     "port": database.port,
-                    "name": database.name,
+                    **({} if database.name is None else {"name": database.name}),
                     "secretArn": database.secret.secret_arn,
                 }
             }
         )
-        return {"slurm": {"slurmConfigStrategy": "Managed", **accounting}}
+        # SageMaker refuses any strategy with continuous provisioning (SageMaker AI developer guide, "Continuous
+        # provisioning for enhanced cluster operations with Slurm", read 2026-11).
+        strategy = {} if self.is_continuous else {"slurmConfigStrategy": "Managed"}
+        return {"slurm": {**strategy, **accounting}}

@@ -40,7 +40,7 @@ from cdk_gpu_clusters.fleet.instance_group import (
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import HYPERPOD_EKS, HYPERPOD_SLURM
-from cdk_gpu_clusters.node.hyperpod_scripts import SETUP_FILE, check_static, hyperpod_folder
+from cdk_gpu_clusters.node.hyperpod_scripts import EMPTY_FOLDER, SETUP_FILE, check_static, hyperpod_folder
 from cdk_gpu_clusters.node.settings import NodeWatch, check_settings
 from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder, log_group_prefix
 from cdk_gpu_clusters.orchestration.hyperpod.role import allow_folders, allow_key, allow_nodes
@@ -105,7 +105,7 @@ class HyperPodInstanceGroupProps(TypedDict, total=False):
     Attributes:
         node_count: Nodes of the group, 0 to 6,758.
         least_node_count: Nodes from which on the group counts as made; SageMaker takes it back after three hours with
-            fewer. All of them if left out.
+            fewer. 0 if left out. It needs continuous provisioning.
         instance_group_name: Name; the id of the construct if left out. Another name is another group.
         capacity: On demand if left out; `TrainingPlan.from_arn(...)` or `Capacity.spot()`.
         vpc_subnets: Subnets of the nodes; those of the cluster if left out. One subnet with EFA.
@@ -114,13 +114,13 @@ class HyperPodInstanceGroupProps(TypedDict, total=False):
         interface_policy: `MINIMUM_IP` for `efa-only` interfaces, the default; `EFA_PER_CARD` for `efa`, whose
             interfaces take an address each.
         deep_health_checks: What HyperPod runs on each node before it takes work; none if left out.
-        mounts: File systems by mount point, which HyperPod mounts: a `LustreStore`, or a `HomeStore` of FSx for
-            OpenZFS.
+        mounts: Slurm: file systems by mount point, which HyperPod mounts: at most one `LustreStore`, and one
+            `HomeStore` of FSx for OpenZFS.
         volume_gib: Size of a second volume at `/opt/sagemaker`, 1 to 16,384; none if left out.
         volume_key: Key of that volume, which stays; a key of AWS if left out. Its policy leaves permissions to IAM.
         mig: How each GPU is split, on Amazon EKS: one of the configurations of HyperPod's chart, by label.
-        node_type: Slurm: task of the nodes; compute if left out.
-        partition: Slurm: partition of the nodes; HyperPod's own partition alone if left out.
+        node_type: Slurm: task of the nodes; compute if left out. A cluster has at most one group of login nodes.
+        partition: Slurm: partition of compute nodes; one with the name of the group if left out.
         labels: Amazon EKS: labels of the nodes.
         taints: Amazon EKS: taints of the nodes.
         image_id: Custom image, which is made from one of HyperPod; the latest of HyperPod if left out.
@@ -195,8 +195,9 @@ class HyperPodInstanceGroup(ClusterConstruct):
     """Nodes of one type in a HyperPod cluster. Make one with `cluster.add_instance_group(...)`.
 
     It is a part of the cluster's resource, so that it has no resource of its own. Makes a log group and, for
-    accelerated nodes, the folder with the lifecycle script, which runs after HyperPod's own set-up: it installs the
-    node software and checks the node. The watchdog on the node signals HyperPod, which replaces or reboots it.
+    accelerated nodes, the folder with the lifecycle script, which installs the node software and checks the node: on
+    Slurm after HyperPod's own set-up, on Amazon EKS before the node joins. The watchdog on the node signals HyperPod,
+    which replaces or reboots it. On Amazon EKS other nodes have a script that does nothing.
 
     Sources: Amazon SageMaker AI developer guide; registry schema of AWS::SageMaker::Cluster (2026-10-20).
 
@@ -262,7 +263,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
         own_role = options.get("role")
         self.role: iam.IRole = own_role or cluster.role
         self.log_group: logs.ILogGroup | None = None
-        folder = self._folder(cluster.unique_name, options, script)
+        folder = self._folder(cluster, options, script)
         overrides = bool(options.get("vpc_subnets") or options.get("security_groups"))
         self._needs: list[IDependable] = [egress_dependency(subnet) for subnet in fleet.subnets]
         if own_role is not None or overrides:
@@ -335,12 +336,14 @@ class HyperPodInstanceGroup(ClusterConstruct):
             is_continuous=cluster.is_continuous,
         )
 
-    def _folder(self, cluster_name: str, options: HyperPodInstanceGroupProps, script: str) -> LifecycleFolder | None:
-        """The lifecycle script with the node software; None for nodes without it."""
-        checks = options.get("checks")
+    def _folder(self, cluster: GroupOwner, options: HyperPodInstanceGroupProps, script: str) -> LifecycleFolder | None:
+        """The lifecycle script, with the node software if the nodes have it; None if the group needs none."""
+        checks, cluster_name = options.get("checks"), cluster.unique_name
         has_accelerator = self.plan.instance_type.accelerator is not None
         if not (has_accelerator if checks is None else checks) and not script:
-            return None
+            if not cluster.is_eks:
+                return None
+            return LifecycleFolder(self, "Scripts", cluster_name=cluster_name, files=EMPTY_FOLDER)
         # A name that is known at synthesis: the settings of the nodes travel through S3.
         name = f"{log_group_prefix(cluster_name)}{cdk.Names.unique_resource_name(self, max_length=120, separator='-')}"
         self.log_group = own_log_group(
@@ -382,7 +385,10 @@ class HyperPodInstanceGroup(ClusterConstruct):
             "subnets": [id_of(subnet) for subnet in subnets],
             "securityGroupIds": [id_of_group(group) for group in self.security_groups],
         }
-        script = None if folder is None else {"sourceS3Uri": folder.uri, "onInitComplete": SETUP_FILE}
+        # SageMaker AI developer guide, "Getting started with SageMaker HyperPod using the AWS CLI", read 2026-11: on
+        # Amazon EKS no set-up by the image comes first, and every group needs OnCreate.
+        event = "onCreate" if is_eks else "onInitComplete"
+        script = None if folder is None else {"sourceS3Uri": folder.uri, event: SETUP_FILE}
         optional: dict[str, Any] = {
             "minInstanceCount": options.get("least_node_count"),
             "capacityRequirements": {"spot": {}} if is_spot else None,
@@ -395,7 +401,7 @@ class HyperPodInstanceGroup(ClusterConstruct):
             "networkInterface": None if interface is None else {"interfaceType": interface},
             "onStartDeepHealthChecks": [one.value for one in options.get("deep_health_checks", ())] or None,
             "overrideVpcConfig": network if subnets else None,
-            "slurmConfig": None if is_eks else _slurm(options),
+            "slurmConfig": None if is_eks else self._slurm(options),
             "threadsPerCore": options.get("threads_per_core"),
         }
         return {
@@ -423,6 +429,13 @@ class HyperPodInstanceGroup(ClusterConstruct):
             *(_mount(point, store) for point, store in stores),
         ]
 
+    def _slurm(self, options: HyperPodInstanceGroupProps) -> dict[str, Any]:
+        """The task of the nodes. SageMaker refuses compute nodes without a partition, and others with one."""
+        node_type = options.get("node_type") or SlurmNodeType.COMPUTE
+        if node_type is not SlurmNodeType.COMPUTE:
+            return {"nodeType": node_type.value}
+        return {"nodeType": node_type.value, "partitionNames": [options.get("partition") or self.instance_group_name]}
+
     @property
     def needs(self) -> Sequence[IDependable]:
         """What must exist before the first node of the group."""
@@ -448,11 +461,6 @@ def _kind_of(store: MountableFileSystem | LustreFileSystem) -> MountKind:
         return MountKind.LUSTRE
     is_whole = getattr(store, "service", None) is HomeService.OPENZFS and store.export_path == "/fsx"
     return MountKind.OPENZFS if is_whole else MountKind.OTHER
-
-
-def _slurm(options: HyperPodInstanceGroupProps) -> dict[str, Any]:
-    node_type, partition = options.get("node_type") or SlurmNodeType.COMPUTE, options.get("partition")
-    return {"nodeType": node_type.value, **({} if partition is None else {"partitionNames": [partition]})}
 
 
 def _name(construct_id: str) -> str:

@@ -247,3 +247,42 @@ def deep_checks(resource: Resource) -> Iterator[Fault]:
             names = [one.text() or "" for one in checks.items()]
             taints = [one.get("Key").text() or "" for one in group.get("KubernetesConfig", "Taints").items()]
             yield from faults_of(DEEP_CHECKS, check_deep_checks(record, names, taints=taints), checks)
+
+
+@define_template_rule(
+    "GPU-HYP-027",
+    "a HyperPod cluster with continuous provisioning has no SlurmConfigStrategy",
+    source='Amazon SageMaker AI developer guide, "Continuous provisioning for enhanced cluster operations with Slurm", '
+    "read 2026-11",
+    cause="SageMaker refuses any strategy with continuous provisioning, which merges its partitions into slurm.conf",
+    fix="remove SlurmConfigStrategy",
+    url="https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-scaling-slurm.html",
+    on=(HYPERPOD,),
+    looks_at=("NodeProvisioningMode", "Orchestrator/Slurm/SlurmConfigStrategy"),
+)
+def no_strategy(resource: Resource) -> Iterator[Fault]:
+    strategy = resource.get("Orchestrator", "Slurm", "SlurmConfigStrategy")
+    if strategy.exists and resource.get("NodeProvisioningMode").text() == "Continuous":
+        yield Fault(at=strategy, got=strategy.text() or "a strategy", allowed="no SlurmConfigStrategy")
+
+
+@define_template_rule(
+    "GPU-HYP-028",
+    "every instance group of HyperPod on Amazon EKS has a lifecycle configuration with OnCreate",
+    source='Amazon SageMaker AI developer guide, "Getting started with SageMaker HyperPod using the AWS CLI", read '
+    "2026-11: LifeCycleConfig is optional on Slurm alone",
+    cause="SageMaker refuses the group: only clusters on Slurm have a set-up of its own, which OnInitComplete follows",
+    fix="give LifeCycleConfig SourceS3Uri and OnCreate; a script that does nothing will do",
+    url="https://docs.aws.amazon.com/sagemaker/latest/dg/smcluster-getting-started-slurm-cli.html",
+    on=(HYPERPOD,),
+    looks_at=("Orchestrator/Eks", "InstanceGroups/*/LifeCycleConfig"),
+)
+def script_on_eks(resource: Resource) -> Iterator[Fault]:
+    if not resource.get("Orchestrator", "Eks").exists:
+        return
+    for group in instance_groups(resource):
+        configuration = group.get("LifeCycleConfig")
+        missing = [name for name in ("OnCreate", "SourceS3Uri") if not configuration.get(name).exists]
+        if missing:
+            at = configuration if configuration.exists else group
+            yield Fault(at=at, got=f"no {' and no '.join(missing)}", allowed="OnCreate and SourceS3Uri")

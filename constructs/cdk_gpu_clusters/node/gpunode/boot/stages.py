@@ -60,7 +60,9 @@ def stages_of(node: Node) -> list[Stage]:
     stages += _unit_stages(node, mounts=("lustre", "lustre"), nfs_mounts=("nfs", "nfs"))
     stages += user_stages(settings)
     stages.append(Stage("user-data", probe_user_scripts))
-    stages.append(Stage("containers", probe_containers))
+    # SageMaker HyperPod starts containerd and kubelet after the lifecycle script, which waits for these stages.
+    if settings.text("orchestrator") != "hyperpod-eks":
+        stages.append(Stage("containers", probe_containers))
     if checks_of(node):
         stages.append(Stage("verification", probe_health, deadline_seconds=_VERIFICATION_SECONDS))
     return [*stages, *acceptance_stages(node), *extra_stages()]
