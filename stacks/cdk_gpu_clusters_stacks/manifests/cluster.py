@@ -316,11 +316,12 @@ def install_script(
         first: Text of each file with definitions of custom kinds, which charts need.
     """
     scaled = {} if scaled is None else scaled
+    needed = "helm 3.8 or later, and kubectl" if charts else "kubectl"
     lines = [
         "#!/bin/sh",
         f"# Installs what the cluster {spec.name} needs inside Kubernetes. May run again after every change;",
         "# what is no longer in these files stays in the cluster until you delete it.",
-        "# Needs helm 3.8 or later, and kubectl with a context of this cluster; for file systems that the cluster file",
+        f"# Needs {needed} with a context of this cluster; for file systems that the cluster file",
         "# makes, the AWS CLI and envsubst, too."
         if not spec.eks.has_serving_roles
         else "# makes, and for names of other stacks, the AWS CLI and envsubst, too.",

@@ -56,7 +56,7 @@ def test_pods_get_the_file_systems_as_volumes(tmp_path: Path) -> None:
     volume, claim = yaml.safe_load_all((tmp_path / "cluster/volume-corpus.yaml").read_text("utf-8"))
     assert (volume["kind"], volume["spec"]["csi"]["driver"]) == ("PersistentVolume", "fsx.csi.aws.com")
     assert (claim["kind"], claim["metadata"]["name"]) == ("PersistentVolumeClaim", "corpus")
-    assert "helm" not in (tmp_path / "install.sh").read_text("utf-8").replace("helm 3.8", "")
+    assert "helm" not in (tmp_path / "install.sh").read_text("utf-8")
 
 
 def test_no_configuration_of_parallelcluster_is_exported(capsys: pytest.CaptureFixture[str]) -> None:
