@@ -13,6 +13,7 @@ from _pages import ROOT, cell, write_or_check
 sys.path[:0] = [str(ROOT / root) for root in ("constructs", "stacks")]
 
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster  # noqa: E402 - the path is set above
+from cdk_gpu_clusters_stacks.plan.model import FleetReport  # noqa: E402
 from cdk_gpu_clusters_stacks.spec import read_cluster  # noqa: E402
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS  # noqa: E402
 
@@ -40,9 +41,17 @@ def row(word: str) -> tuple[str, ...]:
         ORCHESTRATORS[word].group.value.replace("-", " "),
         f"{network.interface_count}, {network.ip_addresses}",
         "its own" if fleet.placement.is_made_here else fleet.placement.reason,
-        "boot stage `lustre`" if "lustre" in fleet.node.boot_stages else "the service",
+        mounted_by(fleet),
         ", ".join(stacks),
     )
+
+
+def mounted_by(fleet: FleetReport) -> str:
+    """Who mounts the file system."""
+    if "lustre" in fleet.node.boot_stages:
+        return "boot stage `lustre`"
+    by_pods = fleet.instance_group is not None and fleet.instance_group.partition is None
+    return "pods, as a volume" if by_pods else "the service"
 
 
 def plan_with(word: str) -> ClusterPlan:
