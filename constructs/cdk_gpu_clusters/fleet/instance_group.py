@@ -130,9 +130,7 @@ def plan_instance_group(fleet: FleetPlan, request: InstanceGroupRequest) -> Inst
         *check_group_options(request.options, is_eks=is_eks),
         *check_hyperpod_interfaces(fleet.request.interface_policy),
         *(() if mig is None else check_hyperpod_mig(mig, profiles=profiles, is_eks=is_eks)),
-        *check_storage(
-            request.mounts, is_eks=is_eks, volume_gib=request.volume_gib, has_key=request.has_volume_key
-        ),
+        *check_storage(request.mounts, is_eks=is_eks, volume_gib=request.volume_gib, has_key=request.has_volume_key),
         *check_hyperpod_network(group_count=request.group_count, subnet_count=len(fleet.request.subnets) or 1),
         *check_continuous(
             is_spot=fleet.terms.kind is CapacityKind.SPOT,

@@ -52,7 +52,7 @@ def write_existing(
     draft.fill(*key, "kubernetes_version", value=value, why=was(version, "its version"), of=of)
     if version is not None:
         version.skip()
-    # Amazon SageMaker AI developer guide, "Orchestrating SageMaker HyperPod clusters with Amazon EKS": a 1-to-1 mapping.
+    # Amazon SageMaker AI developer guide, "Orchestrating SageMaker HyperPod clusters with Amazon EKS": one to one.
     text = (
         "a cluster of Amazon EKS holds the nodes of one HyperPod cluster: delete the old one before you deploy, or "
         "name another cluster of Amazon EKS"

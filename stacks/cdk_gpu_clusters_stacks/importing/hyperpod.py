@@ -11,7 +11,7 @@ from dataclasses import replace
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
 
 from . import hyperpod_section
-from .draft import Change, Draft, Note
+from .draft import Change, Draft
 from .eks import write_existing
 from .foreign import Foreign, Part
 from .group import Group, fleet_name, refuse_equal_names, write_tags
