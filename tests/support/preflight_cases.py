@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from fake_aws import Refusal
@@ -21,6 +21,7 @@ from preflight_account import (
     KEY,
     LATER_BLOCK,
     NEW,
+    NOW,
     ON_BATCH,
     ON_EKS,
     ON_EXISTING_EKS,
@@ -161,6 +162,9 @@ def _hyperpod(*groups: dict[str, Any], own: bool = False) -> dict[str, Any]:
 
 def _training_plan(*capacities: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"sagemaker__describe_training_plan": training_plan(*capacities, **changes)}
+
+
+_IN_A_DAY = datetime(2026, 12, 3, 11, 30, tzinfo=UTC)
 
 
 def _later(**changes: Any) -> dict[str, Any]:
@@ -1385,9 +1389,21 @@ CASES = (
     Case(
         "GPU-PRE-195",
         ON_HYPERPOD,
-        _training_plan(Status="Scheduled", StartTime=datetime(2026, 12, 3, 11, 30, tzinfo=UTC)),
+        _training_plan(Status="Scheduled", ReservedCapacitySummaries=[], StartTime=_IN_A_DAY),
         "warn",
-        "when it starts at 2026-12-03T11:30Z",
+        "when its next block starts at 2026-12-03T11:30Z",
+    ),
+    # Between two blocks, a plan is Scheduled again.
+    Case(
+        "GPU-PRE-195",
+        ON_HYPERPOD,
+        _training_plan(
+            reserved_capacity(Status="Expired", EndTime=datetime(2026, 12, 2, 11, 30, tzinfo=UTC)),
+            _later(),
+            Status="Scheduled",
+        ),
+        "warn",
+        "when its next block starts at 2026-12-15T11:30Z",
     ),
     Case("GPU-PRE-195", ON_HYPERPOD, _training_plan(Status="Pending"), "warn", "research is Pending", "wait"),
     Case("GPU-PRE-196", ON_HYPERPOD, _training_plan(TargetResources=["training-job"]), "fail", "is for training-job"),
@@ -1475,8 +1491,40 @@ CASES = (
     Case(
         "GPU-PRE-199",
         ON_HYPERPOD,
-        _training_plan(EndTime=datetime(2026, 12, 3, 11, 30, tzinfo=UTC)),
+        _training_plan(ReservedCapacitySummaries=[], EndTime=_IN_A_DAY),
         "warn",
-        "ends at 2026-12-03T11:30Z",
+        "SageMaker ends the nodes of research at 2026-12-03T10:30Z, an hour before their block ends",
+        "extend-training-plan",
     ),
+    # The first of two blocks ends, and not the plan.
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(EndTime=_IN_A_DAY), _later()),
+        "warn",
+        "at 2026-12-03T10:30Z, an hour before their block ends, and launches them again at 2026-12-15T11:30Z",
+    ),
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(EndTime=NOW + timedelta(hours=25, minutes=1))),
+        "pass",
+        "at 2026-12-03T12:01Z",
+    ),
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(EndTime=NOW + timedelta(minutes=30))),
+        "warn",
+        "at 2026-12-02T11:30Z",
+    ),
+    # An extension follows without a gap.
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(EndTime=_IN_A_DAY), {**_later(), "StartTime": _IN_A_DAY}),
+        "pass",
+        "at 2026-12-29T10:30Z",
+    ),
+    Case("GPU-PRE-199", ON_HYPERPOD, _training_plan(_later(), Status="Scheduled"), "pass", "no block of research runs"),
 )
