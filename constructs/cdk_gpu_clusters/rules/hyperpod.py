@@ -93,8 +93,8 @@ ACCOUNTING = define_rule(
 QUOTA = define_rule(
     "GPU-HYP-020",
     "the quota of a team names types that HyperPod has, MIG profiles of their GPUs, and values in range",
-    source=f"{_SCHEMA} of AWS::SageMaker::ComputeQuota (2026-10-20), AcceleratorPartition: profiles of the type, by the "
-    "catalogue",
+    source=f"{_SCHEMA} of AWS::SageMaker::ComputeQuota (2026-10-20), AcceleratorPartition; the profiles of the "
+    "type by the catalogue",
 )
 GOVERNANCE = define_rule(
     "GPU-HYP-021",

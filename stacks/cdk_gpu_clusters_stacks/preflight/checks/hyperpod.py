@@ -355,8 +355,8 @@ def _plan_size(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
 @define_check(
     "GPU-PRE-199",
     "the nodes of the training plan do not end within a day",
-    source=f"{_API}, DescribeTrainingPlan, ReservedCapacitySummaries; {_PLANS}: HyperPod's nodes end an hour before each "
-    'block; "Training plans extension"',
+    source=f"{_API}, DescribeTrainingPlan, ReservedCapacitySummaries; {_PLANS}: HyperPod's nodes end an hour before "
+    'each block; "Training plans extension"',
     calls=(TRAINING_PLAN,),
     subjects=_with_plan,
     unless=_NO_PLAN,
