@@ -129,6 +129,17 @@ QUOTA = {
 }
 SCRIPT = {"SourceS3Uri": "s3://sagemaker-scripts/base", "OnInitComplete": "setup.sh"}
 EKS = {"Eks": {"ClusterArn": "arn:aws:eks:us-east-1:123456789012:cluster/missing"}}
+LUSTRE = {"FsxLustreConfig": {"DnsName": "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "MountName": "abcdefgh"}}
+CONTINUOUS = {"NodeProvisioningMode": "Continuous"}
+
+
+def of_kinds(*kinds: str) -> dict[str, Any]:
+    """Groups with these tasks in Slurm, without partitions."""
+    [one] = template()["Resources"]["Cluster"]["Properties"]["InstanceGroups"]
+    named = [
+        {"InstanceGroupName": f"group-{index}", "SlurmConfig": {"NodeType": kind}} for index, kind in enumerate(kinds)
+    ]
+    return {"InstanceGroups": [one | own for own in named]}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +147,23 @@ EKS = {"Eks": {"ClusterArn": "arn:aws:eks:us-east-1:123456789012:cluster/missing
     [
         ({"without": ["Out"]}, "EFA health checks did not run successfully"),
         ({"group": {"MinInstanceCount": 3}}, "MinInstanceCount is above InstanceCount"),
-        ({"group": {"SlurmConfig": {"NodeType": "Compute"}}}, "needs an instance group of controllers"),
+        ({"group": {"MinInstanceCount": 1}}, "NodeProvisioningMode Continuous"),
+        ({"cluster": CONTINUOUS}, "SlurmConfigStrategy is not supported with continuous provisioning"),
+        ({"cluster": of_kinds("Compute")}, "exactly one InstanceGroup with Controller node type"),
+        ({"cluster": of_kinds("Controller", "Controller")}, "may only have one Controller Group"),
+        ({"cluster": of_kinds("Controller", "Login", "Login")}, "can have the node type Login"),
+        ({"cluster": of_kinds("Controller", "Compute")}, "PartitionNames is required for Compute node types"),
+        (
+            {"group": {"SlurmConfig": {"NodeType": "Controller", "PartitionNames": ["a"]}}},
+            "Partitions can only be assigned to Compute node types",
+        ),
+        ({"group": {"InstanceStorageConfigs": [LUSTRE, LUSTRE]}}, "at most one FsxLustreConfig"),
+        ({"cluster": {"Orchestrator": EKS}, "group": {"InstanceStorageConfigs": [LUSTRE]}}, "NodeType: Controller"),
+        ({"cluster": {"Orchestrator": EKS}}, "LifeCycleConfig is required for instance group trainers"),
+        (
+            {"cluster": {"Orchestrator": EKS}, "group": {"LifeCycleConfig": SCRIPT}},
+            "LifeCycleConfig is required for instance group trainers",
+        ),
         ({"group": {"LifeCycleConfig": SCRIPT}}, "allows s3:GetObject on s3://sagemaker-scripts/base/setup.sh"),
         ({"group": {"InstanceRequirements": {"InstanceTypes": ["ml.p5.48xlarge"]}}}, "and not both"),
         ({"cluster": {"Orchestrator": EKS}}, "there is no cluster"),

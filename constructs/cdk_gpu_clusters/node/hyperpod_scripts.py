@@ -1,8 +1,9 @@
 """The lifecycle script of HyperPod nodes, which checks the node.
 
 HyperPod copies a folder of S3 to each node, and runs one of its files as root: on Slurm after its own set-up
-(`OnInitComplete`), on Amazon EKS before kubelet and containerd start (`OnCreate`). The folder has two files. `setup.sh` unpacks `software.tar`, which holds the node software with the settings of the group, and runs the
-boot checks. Nothing in the folder is known at deployment only, since an object in S3 holds no references.
+(`OnInitComplete`), on Amazon EKS before kubelet and containerd start (`OnCreate`). The folder has two files. `setup.sh`
+unpacks `software.tar`, which holds the node software with the settings of the group, and runs the boot checks. Nothing
+in the folder is known at deployment only, since an object in S3 holds no references.
 
 If the script fails, the group is not made, or the node is provisioned again. A later boot does not run it: systemd
 starts the checks then, and the watchdog signals a node that fails them.

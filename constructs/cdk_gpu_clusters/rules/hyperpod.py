@@ -57,8 +57,8 @@ GROUP = define_rule(
 )
 ORCHESTRATOR_OPTION = define_rule(
     "GPU-HYP-014",
-    "an instance group of HyperPod has the options of its orchestrator: Slurm, with one controller and at most one group "
-    "of login nodes, or Amazon EKS",
+    "an instance group of HyperPod has the options of its orchestrator: Slurm, with one controller and at most one "
+    "group of login nodes, or Amazon EKS",
     source=f"{_API}: ClusterSlurmConfig, ClusterKubernetesConfig; {_SCHEMA} of AWS::SageMaker::Cluster (2026-10-20): "
     f'ImageReleaseVersion; {_GUIDE}, "SageMaker HyperPod references", read 2026-11: NodeType',
 )

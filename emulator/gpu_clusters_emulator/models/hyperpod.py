@@ -3,7 +3,11 @@
 Sources, stored copies of 2026: SageMaker API model (botocore 1.44.5), CreateCluster and ClusterLifeCycleConfig (absent,
 OnCreate or OnInitComplete); Amazon SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod" (EFA
 traffic within every security group; VpcConfig and access mode API with Amazon EKS); awslabs/awsome-distributed-ai issue
-259; registry schema of AWS::SageMaker::ComputeQuota (Slurm clusters are rejected). The words of a message are ours.
+259; registry schema of AWS::SageMaker::ComputeQuota (Slurm clusters are rejected). In the same guide "Getting started
+with SageMaker HyperPod using the AWS CLI" (its table of validation errors, whose words are taken), "SageMaker HyperPod
+references" (partitions, login nodes, FSx), "Migrating to API-driven Slurm configuration" (words about several
+controllers) and "Continuous provisioning for enhanced cluster operations" (of Slurm and of Amazon EKS). The words of
+the other messages are ours.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from .networks import group_faults, subnet_faults
 _GROUPS = "InstanceGroups"
 _EGRESS, _INGRESS = "AWS::EC2::SecurityGroupEgress", "AWS::EC2::SecurityGroupIngress"
 _ROLE = "AWS::IAM::Role"
+_FSX = ("FsxLustreConfig", "FsxOpenZfsConfig")
 
 
 def cluster_faults(properties: Json, world: World) -> Iterator[Fault]:
@@ -34,10 +39,57 @@ def cluster_faults(properties: Json, world: World) -> Iterator[Fault]:
     names = [group["InstanceGroupName"] for group in groups]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Fault("hyperpod-group", f"two instance groups are called {name}", _GROUPS)
-    if eks is None and not any(group.get("SlurmConfig", {}).get("NodeType") == "Controller" for group in groups):
-        yield Fault("hyperpod-controller", "a Slurm cluster needs an instance group of controllers", _GROUPS)
+    is_continuous = properties.get("NodeProvisioningMode") == "Continuous"
+    if eks is None:
+        yield from _slurm_faults(properties, groups, is_continuous=is_continuous)
     for index, group in enumerate(groups):
-        yield from _instance_group_faults(group, network, world, f"{_GROUPS}/{index}")
+        path = f"{_GROUPS}/{index}"
+        yield from _instance_group_faults(group, network, world, path)
+        yield from _orchestrator_faults(group, path, is_eks=eks is not None)
+        if not is_continuous and "MinInstanceCount" in group:
+            message = "MinInstanceCount is for clusters with the NodeProvisioningMode Continuous"
+            yield Fault("hyperpod-continuous", message, f"{path}/MinInstanceCount")
+
+
+def _slurm_faults(properties: Json, groups: list[Json], *, is_continuous: bool) -> Iterator[Fault]:
+    """Faults of a cluster on Slurm: its strategy, and its controller and login nodes."""
+    if is_continuous and "SlurmConfigStrategy" in properties.get("Orchestrator", {}).get("Slurm", {}):
+        message = "SlurmConfigStrategy is not supported with continuous provisioning"
+        yield Fault("hyperpod-strategy", message, "Orchestrator/Slurm/SlurmConfigStrategy")
+    kinds = [group.get("SlurmConfig", {}).get("NodeType") for group in groups]
+    if (controllers := kinds.count("Controller")) == 0:
+        message = "Cluster must have exactly one InstanceGroup with Controller node type"
+        yield Fault("hyperpod-controller", message, _GROUPS)
+    elif controllers > 1:
+        only = "SlurmConfig for InstanceGroups may only have one Controller Group."
+        yield Fault("hyperpod-controller", f"{controllers} Controller Groups found: {only}", _GROUPS)
+    if kinds.count("Login") > 1:
+        yield Fault("hyperpod-controller", "at most one instance group can have the node type Login", _GROUPS)
+
+
+def _orchestrator_faults(group: Json, path: str, *, is_eks: bool) -> Iterator[Fault]:
+    """Faults of what a group has on one of the orchestrators alone."""
+    name, script = group["InstanceGroupName"], group.get("LifeCycleConfig", {})
+    mounted = [kind for one in group.get("InstanceStorageConfigs", []) for kind in _FSX if kind in one]
+    if is_eks and not {"OnCreate", "SourceS3Uri"} <= script.keys():
+        message = f"LifeCycleConfig is required for instance group {name}, with OnCreate and SourceS3Uri"
+        yield Fault("hyperpod-script", message, f"{path}/LifeCycleConfig")
+    if is_eks and mounted:
+        message = "FSx needs an instance group that has SlurmConfig with NodeType: Controller"
+        yield Fault("hyperpod-storage", message, f"{path}/InstanceStorageConfigs")
+    for kind in sorted({kind for kind in mounted if mounted.count(kind) > 1}):
+        message = f"each instance group can have at most one {kind}"
+        yield Fault("hyperpod-storage", message, f"{path}/InstanceStorageConfigs")
+    config = group.get("SlurmConfig")
+    if config is None:
+        return
+    is_compute, partitions = config["NodeType"] == "Compute", config.get("PartitionNames")
+    if is_compute and not partitions:
+        message = "PartitionNames is required for Compute node types"
+        yield Fault("hyperpod-partition", message, f"{path}/SlurmConfig")
+    if partitions and not is_compute:
+        message = "Partitions can only be assigned to Compute node types"
+        yield Fault("hyperpod-partition", message, f"{path}/SlurmConfig/PartitionNames")
 
 
 def _instance_group_faults(group: Json, network: Json | None, world: World, path: str) -> Iterator[Fault]:

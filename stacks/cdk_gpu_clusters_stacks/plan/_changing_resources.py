@@ -291,7 +291,7 @@ def _follow_slurm(before: Side, after: Side) -> str:
     return ""
 
 
-#: The guide's pages "Updating SageMaker HyperPod cluster configuration" (type, role and threads of a group that exists),
+#: The guide's pages "Updating SageMaker HyperPod cluster configuration" (type, role and threads of a group),
 #: "Spot instances in Amazon SageMaker HyperPod" (CapacityRequirements), "Migrating to API-driven Slurm configuration"
 #: (Merge) and "Using an external accounting database with SageMaker HyperPod Slurm clusters"; the mode has one value.
 FIXED_SOURCE = (

@@ -214,9 +214,7 @@ def test_what_hyperpod_does_not_change_is_said_with_the_way_round(
         ("another existing cluster", "capacity must be there for both clusters at once"),
     ],
 )
-def test_capacity_for_two_clusters_is_needed_for_another_cluster_alone(
-    edit: str, nodes: str, compare: Compare
-) -> None:
+def test_capacity_for_two_clusters_is_needed_for_another_cluster_alone(edit: str, nodes: str, compare: Compare) -> None:
     change = only(compare(f"HyperPod: {edit}"), HYPERPOD_CLUSTER)
     assert change.nodes.startswith(nodes)
     assert "does not change" not in change.words

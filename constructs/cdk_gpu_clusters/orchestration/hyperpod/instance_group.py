@@ -385,8 +385,8 @@ class HyperPodInstanceGroup(ClusterConstruct):
             "subnets": [id_of(subnet) for subnet in subnets],
             "securityGroupIds": [id_of_group(group) for group in self.security_groups],
         }
-        # SageMaker AI developer guide, "Getting started with SageMaker HyperPod using the AWS CLI", read 2026-11: Amazon
-        # EKS has no set-up by the image, which OnInitComplete follows, and needs OnCreate in every group.
+        # SageMaker AI developer guide, "Getting started with SageMaker HyperPod using the AWS CLI", read 2026-11: on
+        # Amazon EKS no set-up by the image comes first, and every group needs OnCreate.
         event = "onCreate" if is_eks else "onInitComplete"
         script = None if folder is None else {"sourceS3Uri": folder.uri, event: SETUP_FILE}
         optional: dict[str, Any] = {
