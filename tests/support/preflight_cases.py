@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from cdk_gpu_clusters.rules.fabric import EFA_IN, EFA_OUT
 from fake_aws import Refusal
 from preflight_account import (
     ACCOUNT,
@@ -174,6 +175,16 @@ def _later(**changes: Any) -> dict[str, Any]:
         "EndTime": datetime(2026, 12, 29, 11, 30, tzinfo=UTC),
     }
     return reserved_capacity(Status="Scheduled", **times, **changes)
+
+
+#: A cluster whose present nodes are in a group of their own.
+_WITH_GROUP = ON_HYPERPOD_EKS.replace('"1.34" }', f'"1.34", node_security_group_ids: [{SERVERS_GROUP}] }}')
+
+
+def _own_rules(asked: Any) -> Any:
+    """Rules of security groups, those of the deployment among them."""
+    rules = self_rules(group=asked["Filters"][0]["Values"][0])["SecurityGroupRules"]
+    return {"SecurityGroupRules": [{**one, "Description": EFA_OUT if one["IsEgress"] else EFA_IN} for one in rules]}
 
 
 _NO_ASSOCIATION: dict[str, Any] = {"eks__list_pod_identity_associations": {"associations": []}}
@@ -1296,6 +1307,46 @@ CASES = (
         "p5.48xlarge is not offered in us-east-1a",
         "SageMaker",
     ),
+    Case(
+        "GPU-PRE-095",
+        ON_HYPERPOD_EKS,
+        {"ec2__describe_security_group_rules": self_rules(group=CLIENTS_GROUP)},
+        "pass",
+        "as it must be",
+    ),
+    Case(
+        "GPU-PRE-095",
+        ON_HYPERPOD_EKS,
+        {"ec2__describe_security_group_rules": self_rules(group=CLIENTS_GROUP, efa=False)},
+        "fail",
+        f"{CLIENTS_GROUP} does not let all traffic out with itself as peer",
+        "add a rule out",
+    ),
+    # Before 1.33 the deployment adds the rule for traffic out, and EKS the one for traffic in.
+    Case(
+        "GPU-PRE-095",
+        ON_HYPERPOD_EKS.replace("1.34", "1.32"),
+        {"ec2__describe_security_group_rules": self_rules(group=CLIENTS_GROUP)},
+        "fail",
+        f"{CLIENTS_GROUP} lets all traffic out with itself as peer, and the deployment adds this rule",
+        "remove the rule",
+    ),
+    Case(
+        "GPU-PRE-095",
+        ON_HYPERPOD_EKS.replace("1.34", "1.32"),
+        {"ec2__describe_security_group_rules": {"SecurityGroupRules": []}},
+        "fail",
+        f"{CLIENTS_GROUP} does not let all traffic in with itself as peer",
+    ),
+    Case(
+        "GPU-PRE-095",
+        _WITH_GROUP,
+        {"ec2__describe_security_group_rules": lambda asked: self_rules(group=asked["Filters"][0]["Values"][0])},
+        "fail",
+        f"{SERVERS_GROUP} lets all traffic in with itself as peer, and the deployment adds this rule",
+    ),
+    # The rules of an earlier deployment are in the way of none.
+    Case("GPU-PRE-095", _WITH_GROUP, {"ec2__describe_security_group_rules": _own_rules}, "pass", "as it must be"),
     Case("GPU-PRE-102", ON_HYPERPOD_EKS, {"ec2__describe_images": {"Images": []}}, "fail", "there is no ami-"),
     Case("GPU-PRE-148", ON_BATCH, _NO_ROLE, "warn", "AWSServiceRoleForBatch", "batch.amazonaws.com"),
     Case(
