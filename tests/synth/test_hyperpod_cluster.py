@@ -367,6 +367,15 @@ def test_nodes_join_every_group_of_the_nodes_of_eks_and_exchange_efa_in_them(
         assert one.get("DeletionPolicy") == ("RetainExceptOnCreate" if is_kept else None)
 
 
+@pytest.mark.parametrize("is_in_stack", [True, False])
+def test_the_chart_is_installed_between_two_stacks(site: Site, *, is_in_stack: bool) -> None:
+    kubernetes = EksGpuCluster(site.stack, "Kubernetes", vpc=site.vpc)
+    stack = site.stack if is_in_stack else cdk.Stack(site.app, "HyperPod")
+    HyperPodCluster(stack, "Pods", eks_cluster=kubernetes)
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("GPU-HYP-024.*Helm chart"))
+    assert len(found) == is_in_stack
+
+
 def test_tiered_checkpoints_are_for_eks(site: Site) -> None:
     with pytest.raises(ConfigError, match=r"GPU-HYP-029.*leave tiered_checkpoint_percent out"):
         slurm_of_hyperpod(site, tiered_checkpoint_percent=20)

@@ -109,9 +109,9 @@ PRIORITIES = define_rule(
 
 EKS_CLUSTER = define_rule(
     "GPU-HYP-024",
-    "HyperPod joins a cluster of Amazon EKS with a version that it takes, in private subnets",
+    "HyperPod joins a cluster of Amazon EKS with a version that it takes, in private subnets, after its Helm chart",
     source=f'{_GUIDE}, "Getting started with Amazon EKS support in SageMaker HyperPod", edition of 2026: Kubernetes '
-    "1.30 to 1.35, private subnets",
+    '1.30 to 1.35, private subnets; "Install packages on the Amazon EKS cluster using Helm": before HyperPod joins it',
 )
 TRAINING_PLAN_USER = define_rule(
     "GPU-HYP-025",
@@ -714,12 +714,15 @@ def check_continuous(
 
 
 @check
-def check_eks_of_hyperpod(*, kubernetes_version: str | None, is_public: bool) -> Iterator[Finding]:
+def check_eks_of_hyperpod(
+    *, kubernetes_version: str | None, is_public: bool, is_in_stack: bool = False
+) -> Iterator[Finding]:
     """Find a cluster of Amazon EKS that HyperPod does not take; warnings, since newer editions take newer versions.
 
     Args:
         kubernetes_version: Its version, None if it is known at deployment only.
         is_public: Whether a subnet of the nodes is public.
+        is_in_stack: Whether the stack of the nodes makes the cluster.
     """
     oldest, newest = (".".join(map(str, one)) for one in _KUBERNETES)
     numbers = tuple(int(part) for part in (kubernetes_version or "").split(".") if part.isdecimal())
@@ -739,6 +742,15 @@ def check_eks_of_hyperpod(*, kubernetes_version: str | None, is_public: bool) ->
             allowed="private subnets",
             fix="choose private subnets with NAT or endpoints",
             path="vpc_subnets",
+            severity=Severity.WARNING,
+        )
+    if is_in_stack:
+        yield EKS_CLUSTER.finding(
+            cause="HyperPod needs its Helm chart in the cluster, and one stack leaves no time to install it",
+            got="a cluster of Amazon EKS in the same stack",
+            allowed="a cluster of another stack, or one that exists",
+            fix="define the HyperPodCluster in a stack of its own, and install the chart before you deploy it",
+            path="eks_cluster",
             severity=Severity.WARNING,
         )
 

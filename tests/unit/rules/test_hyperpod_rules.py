@@ -386,6 +386,8 @@ def test_clusters_of_eks_that_hyperpod_joins(version: str | None, is_public: boo
     assert [(one.id, one.path, one.severity) for one in findings] == [
         ("GPU-HYP-024", path, Severity.WARNING) for path in found
     ]
+    [of_stack] = check_eks_of_hyperpod(kubernetes_version=None, is_public=False, is_in_stack=True)
+    assert (of_stack.id, of_stack.path, of_stack.severity) == ("GPU-HYP-024", "eks_cluster", Severity.WARNING)
 
 
 def test_profiles_of_hyperpod() -> None:

@@ -16,7 +16,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import id_of_group, region_of, report, resolved_or_none
+from cdk_gpu_clusters._cdk import id_of_group, region_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.compute.fleet_network import id_of, select_subnets
 from cdk_gpu_clusters.network.efa_security_group import ALL_TRAFFIC, EfaSecurityGroup, EfaSelfRules
@@ -82,8 +82,8 @@ class HyperPodCluster(IHyperPodCluster):
     * SageMaker writes the partitions into `slurm.conf`: no file of provisioning parameters is needed. With continuous
       provisioning it merges them with what is there. Without, it refuses a deployment after edits of them
       (`SlurmConfigStrategy` Managed).
-    * On Amazon EKS, install HyperPod's Helm chart before you deploy the cluster. It brings the device plugins of
-      NVIDIA, Neuron and EFA: leave those of this library out.
+    * On Amazon EKS, install HyperPod's Helm chart before you deploy this cluster, in a stack of its own. The chart
+      brings the device plugins of NVIDIA, Neuron and EFA: leave those of this library out.
     * Name, network and the cluster of Amazon EKS are fixed: a change replaces the cluster. Groups, their size and most
       of their options change in place.
     * A launch template, user data, a placement group, a Capacity Block or a reservation of EC2 is refused, with the
@@ -184,7 +184,12 @@ class HyperPodCluster(IHyperPodCluster):
             + (
                 []
                 if eks_cluster is None
-                else check_eks_of_hyperpod(kubernetes_version=kubernetes_version, is_public=selected.is_public)
+                else check_eks_of_hyperpod(
+                    kubernetes_version=kubernetes_version,
+                    is_public=selected.is_public,
+                    # An imported cluster makes nothing that nodes wait for.
+                    is_in_stack=bool(eks_cluster.node_prerequisites) and stack_of(eks_cluster) is stack_of(self),
+                )
             )
             + check_node_recovery(is_automatic=node_recovery, path="node_recovery")
             + (
