@@ -26,6 +26,7 @@ from cdk_gpu_clusters import (
     GpuLaunchTemplate,
     HyperPodCluster,
     HyperPodRole,
+    LustreStore,
     MigLayout,
     Orchestrator,
     QuotaResource,
@@ -379,6 +380,28 @@ def test_the_chart_is_installed_between_two_stacks(site: Site, *, is_in_stack: b
 def test_tiered_checkpoints_are_for_eks(site: Site) -> None:
     with pytest.raises(ConfigError, match=r"GPU-HYP-029.*leave tiered_checkpoint_percent out"):
         slurm_of_hyperpod(site, tiered_checkpoint_percent=20)
+
+
+def test_nodes_of_eks_mount_nothing(site: Site) -> None:
+    """SageMaker AI developer guide, "SageMaker HyperPod references": FSx needs an instance group of Controller."""
+    kubernetes = EksGpuCluster.from_eks_gpu_cluster_attributes(
+        site.stack,
+        "Kubernetes",
+        vpc=site.vpc,
+        cluster_name="research",
+        cluster_security_group_id="sg-0123456789abcdef0",
+        kubernetes_version="1.33",
+    )
+    cluster = HyperPodCluster(site.stack, "Pods", eks_cluster=kubernetes, vpc_subnets=site.one_subnet)
+    store = LustreStore.from_lustre_store_attributes(
+        site.stack,
+        "Store",
+        file_system_id="fs-0123456789abcdef0",
+        mount_name="abcdefgh",
+        security_group=ec2.SecurityGroup.from_security_group_id(site.stack, "OfStore", "sg-0123456789abcdef2"),
+    )
+    with pytest.raises(ConfigError, match=r"GPU-HYP-015: Site/Pods/Trainers.mounts./fsx.*FSx CSI driver"):
+        cluster.add_instance_group("Trainers", instance_type="p5.48xlarge", node_count=2, mounts={"/fsx": store})
 
 
 def test_a_second_group_of_login_nodes_is_refused(site: Site) -> None:

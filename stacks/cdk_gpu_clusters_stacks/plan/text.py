@@ -244,9 +244,11 @@ def _place(fleet: FleetReport) -> str:
 
 
 def _mounts(fleet: FleetReport) -> Iterator[str]:
+    group = fleet.instance_group
+    by_pods = ", as a volume of pods" if group is not None and group.partition is None else ""
     for mount in fleet.mounts:
         way = f"EFA ({count(mount.efa_interfaces, 'interface')})" if mount.over_efa else "TCP"
-        yield f"{mount.mount_point}: {mount.store}, over {way}"
+        yield f"{mount.mount_point}: {mount.store}, over {way}{by_pods}"
     if fleet.checkpoints:
         yield f"checkpoints: {fleet.checkpoints}, in CHECKPOINT_S3_URI"
 
