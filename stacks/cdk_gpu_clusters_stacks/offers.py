@@ -57,7 +57,8 @@ class BlockOffer:
 
     Attributes:
         id: Id of the offering; it is good for a short while.
-        hours: Its full hours, of the longest segment if there are several.
+        hours: Its full hours, of the longest segment of a block if there are several.
+        minutes: Minutes beyond these hours.
         price: The full price, paid up front.
         segments: Its parts, in the order of their starts; one if EC2 names none.
     """
@@ -73,6 +74,12 @@ class BlockOffer:
     price: Decimal
     currency: str
     segments: tuple[BlockSegment, ...]
+    minutes: int = 0
+
+    @property
+    def duration(self) -> timedelta:
+        """How long it is, by the hours and minutes of the offer."""
+        return timedelta(hours=self.hours, minutes=self.minutes)
 
     @property
     def price_per_instance_hour(self) -> Decimal:
@@ -321,7 +328,7 @@ def _block(row: dict[str, Any], region: str) -> BlockOffer:
         ),
         key=lambda one: (one.starts_at, one.zone),
     )
-    first = segments[0]
+    first, longest = segments[0], max(parts, key=lambda one: one["CapacityBlockDurationHours"])
     return checked_offer(
         BlockOffer(
             id=row["CapacityBlockOfferingId"],
@@ -329,7 +336,8 @@ def _block(row: dict[str, Any], region: str) -> BlockOffer:
             zone=row.get("AvailabilityZone") or first.zone,
             instance_type=row.get("InstanceType") or first.instance_type,
             count=row.get("InstanceCount") or first.count,
-            hours=max(part["CapacityBlockDurationHours"] for part in parts),
+            hours=longest["CapacityBlockDurationHours"],
+            minutes=longest.get("CapacityBlockDurationMinutes", 0),
             starts_at=row.get("StartDate") or first.starts_at,
             ends_at=row.get("EndDate") or max(one.ends_at for one in segments),
             price=checked_price(row["UpfrontFee"]),
@@ -349,7 +357,7 @@ def checked_offer(offer: BlockOffer) -> BlockOffer:
         TypeError: If they are not.
     """
     texts = (offer.id, offer.zone, offer.instance_type, offer.currency, *_values(offer, "zone", "instance_type"))
-    numbers = (offer.count, offer.hours, *_values(offer, "count"))
+    numbers = (offer.count, offer.hours, offer.minutes, *_values(offer, "count"))
     dates = (offer.starts_at, offer.ends_at, *_values(offer, "starts_at", "ends_at"))
     for values, kind in ((texts, str), (numbers, int), (dates, datetime)):
         for value in values:
@@ -506,7 +514,7 @@ def watch_blocks(
 # EC2 answers is compared with the request, since a wrong purchase cannot be undone.
 
 _RESERVATION_ID = re.compile(r"cr-[0-9a-f]{8,40}")
-# A block ends at a time of day, so that its first or last day may be a part of one.
+# Blocks and plans end at 11:30 UTC, so that one which starts at once is shorter or longer by a part of a day.
 _TOLERANCE = timedelta(days=1)
 
 
@@ -523,16 +531,17 @@ def _of_instances(offer: BlockOffer, request: CapacityRequest) -> Iterator[str]:
     if len(offer.segments) == 1:
         if {offer.count, offer.segments[0].count} != {request.count}:
             yield f"it has {offer.segments[0].count} instances, not {request.count}"
-    elif seconds < request.hours * request.count * 3600:
+    elif seconds <= (timedelta(hours=request.hours) - _TOLERANCE).total_seconds() * request.count:
         yield f"its segments have fewer instance hours than {request.count} instances for {request.hours} h"
 
 
 def _of_dates(offer: BlockOffer, request: CapacityRequest) -> Iterator[str]:
-    if offer.hours != request.hours:
-        yield f"it is for {offer.hours} hours, not for {request.hours}"
     if any(one.count < 1 or one.ends_at <= one.starts_at for one in offer.segments):
         yield "a part of it has no instances, or ends before it starts"
     length, wanted = offer.ends_at - offer.starts_at, timedelta(hours=request.hours)
+    if abs(offer.duration - wanted) >= _TOLERANCE:
+        minutes = f" and {offer.minutes} minutes" if offer.minutes else ""
+        yield f"it is for {offer.hours} hours{minutes}, not for {request.hours}"
     if len(offer.segments) == 1 and abs(length - wanted) > _TOLERANCE:
         yield f"it runs from {_minute(offer.starts_at)} to {_minute(offer.ends_at)}"
     if request.starts_after and offer.starts_at < request.starts_after:

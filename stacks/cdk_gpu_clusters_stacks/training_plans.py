@@ -139,6 +139,7 @@ def _offer(row: dict[str, Any], region: str) -> BlockOffer:
             instance_type=first.instance_type,
             count=first.count,
             hours=row["DurationHours"],
+            minutes=row.get("DurationMinutes", 0),
             starts_at=first.starts_at,
             ends_at=max(one.ends_at for one in segments),
             price=checked_price(row["UpfrontFee"]),

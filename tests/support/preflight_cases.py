@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from cdk_gpu_clusters.rules.fabric import EFA_IN, EFA_OUT
 from fake_aws import Refusal
 from preflight_account import (
     ACCOUNT,
@@ -21,6 +22,7 @@ from preflight_account import (
     KEY,
     LATER_BLOCK,
     NEW,
+    NOW,
     ON_BATCH,
     ON_EKS,
     ON_EXISTING_EKS,
@@ -163,6 +165,9 @@ def _training_plan(*capacities: dict[str, Any], **changes: Any) -> dict[str, Any
     return {"sagemaker__describe_training_plan": training_plan(*capacities, **changes)}
 
 
+_IN_A_DAY = datetime(2026, 12, 3, 11, 30, tzinfo=UTC)
+
+
 def _later(**changes: Any) -> dict[str, Any]:
     """Capacity of a training plan that follows the other one."""
     times = {
@@ -170,6 +175,16 @@ def _later(**changes: Any) -> dict[str, Any]:
         "EndTime": datetime(2026, 12, 29, 11, 30, tzinfo=UTC),
     }
     return reserved_capacity(Status="Scheduled", **times, **changes)
+
+
+#: A cluster whose present nodes are in a group of their own.
+_WITH_GROUP = ON_HYPERPOD_EKS.replace('"1.34" }', f'"1.34", node_security_group_ids: [{SERVERS_GROUP}] }}')
+
+
+def _own_rules(asked: Any) -> Any:
+    """Rules of security groups, those of the deployment among them."""
+    rules = self_rules(group=asked["Filters"][0]["Values"][0])["SecurityGroupRules"]
+    return {"SecurityGroupRules": [{**one, "Description": EFA_OUT if one["IsEgress"] else EFA_IN} for one in rules]}
 
 
 _NO_ASSOCIATION: dict[str, Any] = {"eks__list_pod_identity_associations": {"associations": []}}
@@ -1292,6 +1307,46 @@ CASES = (
         "p5.48xlarge is not offered in us-east-1a",
         "SageMaker",
     ),
+    Case(
+        "GPU-PRE-095",
+        ON_HYPERPOD_EKS,
+        {"ec2__describe_security_group_rules": self_rules(group=CLIENTS_GROUP)},
+        "pass",
+        "as it must be",
+    ),
+    Case(
+        "GPU-PRE-095",
+        ON_HYPERPOD_EKS,
+        {"ec2__describe_security_group_rules": self_rules(group=CLIENTS_GROUP, efa=False)},
+        "fail",
+        f"{CLIENTS_GROUP} does not let all traffic out with itself as peer",
+        "add a rule out",
+    ),
+    # Before 1.33 the deployment adds the rule for traffic out, and EKS the one for traffic in.
+    Case(
+        "GPU-PRE-095",
+        ON_HYPERPOD_EKS.replace("1.34", "1.32"),
+        {"ec2__describe_security_group_rules": self_rules(group=CLIENTS_GROUP)},
+        "fail",
+        f"{CLIENTS_GROUP} lets all traffic out with itself as peer, and the deployment adds this rule",
+        "remove the rule",
+    ),
+    Case(
+        "GPU-PRE-095",
+        ON_HYPERPOD_EKS.replace("1.34", "1.32"),
+        {"ec2__describe_security_group_rules": {"SecurityGroupRules": []}},
+        "fail",
+        f"{CLIENTS_GROUP} does not let all traffic in with itself as peer",
+    ),
+    Case(
+        "GPU-PRE-095",
+        _WITH_GROUP,
+        {"ec2__describe_security_group_rules": lambda asked: self_rules(group=asked["Filters"][0]["Values"][0])},
+        "fail",
+        f"{SERVERS_GROUP} lets all traffic in with itself as peer, and the deployment adds this rule",
+    ),
+    # The rules of an earlier deployment are in the way of none.
+    Case("GPU-PRE-095", _WITH_GROUP, {"ec2__describe_security_group_rules": _own_rules}, "pass", "as it must be"),
     Case("GPU-PRE-102", ON_HYPERPOD_EKS, {"ec2__describe_images": {"Images": []}}, "fail", "there is no ami-"),
     Case("GPU-PRE-148", ON_BATCH, _NO_ROLE, "warn", "AWSServiceRoleForBatch", "batch.amazonaws.com"),
     Case(
@@ -1385,9 +1440,21 @@ CASES = (
     Case(
         "GPU-PRE-195",
         ON_HYPERPOD,
-        _training_plan(Status="Scheduled", StartTime=datetime(2026, 12, 3, 11, 30, tzinfo=UTC)),
+        _training_plan(Status="Scheduled", ReservedCapacitySummaries=[], StartTime=_IN_A_DAY),
         "warn",
-        "when it starts at 2026-12-03T11:30Z",
+        "when its next block starts at 2026-12-03T11:30Z",
+    ),
+    # Between two blocks, a plan is Scheduled again.
+    Case(
+        "GPU-PRE-195",
+        ON_HYPERPOD,
+        _training_plan(
+            reserved_capacity(Status="Expired", EndTime=datetime(2026, 12, 2, 11, 30, tzinfo=UTC)),
+            _later(),
+            Status="Scheduled",
+        ),
+        "warn",
+        "when its next block starts at 2026-12-15T11:30Z",
     ),
     Case("GPU-PRE-195", ON_HYPERPOD, _training_plan(Status="Pending"), "warn", "research is Pending", "wait"),
     Case("GPU-PRE-196", ON_HYPERPOD, _training_plan(TargetResources=["training-job"]), "fail", "is for training-job"),
@@ -1475,8 +1542,40 @@ CASES = (
     Case(
         "GPU-PRE-199",
         ON_HYPERPOD,
-        _training_plan(EndTime=datetime(2026, 12, 3, 11, 30, tzinfo=UTC)),
+        _training_plan(ReservedCapacitySummaries=[], EndTime=_IN_A_DAY),
         "warn",
-        "ends at 2026-12-03T11:30Z",
+        "SageMaker ends the nodes of research at 2026-12-03T10:30Z, an hour before their block ends",
+        "extend-training-plan",
     ),
+    # The first of two blocks ends, and not the plan.
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(EndTime=_IN_A_DAY), _later()),
+        "warn",
+        "at 2026-12-03T10:30Z, an hour before their block ends, and launches them again at 2026-12-15T11:30Z",
+    ),
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(EndTime=NOW + timedelta(hours=25, minutes=1))),
+        "pass",
+        "at 2026-12-03T12:01Z",
+    ),
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(EndTime=NOW + timedelta(minutes=30))),
+        "warn",
+        "at 2026-12-02T11:30Z",
+    ),
+    # An extension follows without a gap.
+    Case(
+        "GPU-PRE-199",
+        ON_HYPERPOD,
+        _training_plan(reserved_capacity(EndTime=_IN_A_DAY), {**_later(), "StartTime": _IN_A_DAY}),
+        "pass",
+        "at 2026-12-29T10:30Z",
+    ),
+    Case("GPU-PRE-199", ON_HYPERPOD, _training_plan(_later(), Status="Scheduled"), "pass", "no block of research runs"),
 )

@@ -328,6 +328,55 @@ def test_slurm_is_managed_without_continuous_provisioning(site: Site) -> None:
     assert "NodeProvisioningMode" not in properties
 
 
+def _rules_of(resources: Resources, group: str) -> list[str]:
+    """The rules by which an existing group exchanges all traffic with itself."""
+    kinds = {"SourceSecurityGroupId": "Ingress", "DestinationSecurityGroupId": "Egress"}
+    return [
+        kind
+        for peer, kind in kinds.items()
+        for one in of_type(resources, f"AWS::EC2::SecurityGroup{kind}").values()
+        if one["Properties"]["GroupId"] == group == one["Properties"][peer] and one["Properties"]["IpProtocol"] == "-1"
+    ]
+
+
+@pytest.mark.parametrize(("version", "rules"), [("1.32", ["Egress"]), ("1.33", [])])
+def test_nodes_join_every_group_of_the_nodes_of_eks_and_exchange_efa_in_them(
+    site: Site, version: str, rules: list[str]
+) -> None:
+    """EKS lets EFA traffic of its own group out since 1.33, and in always: EC2 refuses a rule twice."""
+    of_cluster, of_nodes = "sg-0aaaaaaaaaaaaaaaa", "sg-0bbbbbbbbbbbbbbbb"
+    kubernetes = EksGpuCluster.from_eks_gpu_cluster_attributes(
+        site.stack,
+        "Existing",
+        vpc=site.vpc,
+        cluster_name="research",
+        cluster_security_group_id=of_cluster,
+        kubernetes_version=version,
+        node_security_group_ids=[of_nodes],
+    )
+    HyperPodCluster(site.stack, "Pods", eks_cluster=kubernetes)
+    resources = site.resources()
+    cluster = only(resources, CLUSTER)
+    assert cluster["VpcConfig"]["SecurityGroupIds"][1:] == [of_cluster, of_nodes]
+    assert _rules_of(resources, of_nodes) == ["Ingress", "Egress"]
+    assert _rules_of(resources, of_cluster) == rules
+    [hyperpod] = of_type(resources, CLUSTER).values()
+    for name, one in of_type(resources, "AWS::EC2::SecurityGroupEgress").items():
+        assert name in hyperpod["DependsOn"]
+        # Without the rule, running nodes of a cluster that becomes newer would lose it.
+        is_kept = one["Properties"]["GroupId"] == of_cluster
+        assert one.get("DeletionPolicy") == ("RetainExceptOnCreate" if is_kept else None)
+
+
+@pytest.mark.parametrize("is_in_stack", [True, False])
+def test_the_chart_is_installed_between_two_stacks(site: Site, *, is_in_stack: bool) -> None:
+    kubernetes = EksGpuCluster(site.stack, "Kubernetes", vpc=site.vpc)
+    stack = site.stack if is_in_stack else cdk.Stack(site.app, "HyperPod")
+    HyperPodCluster(stack, "Pods", eks_cluster=kubernetes)
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("GPU-HYP-024.*Helm chart"))
+    assert len(found) == is_in_stack
+
+
 def test_tiered_checkpoints_are_for_eks(site: Site) -> None:
     with pytest.raises(ConfigError, match=r"GPU-HYP-029.*leave tiered_checkpoint_percent out"):
         slurm_of_hyperpod(site, tiered_checkpoint_percent=20)

@@ -10,9 +10,9 @@ from cdk_gpu_clusters._cdk import ClusterConstruct, id_of_group
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding
-from cdk_gpu_clusters.rules.fabric import check_fabric
+from cdk_gpu_clusters.rules.fabric import EFA_IN, EFA_OUT, check_fabric
 
-_ALL_TRAFFIC = "-1"
+ALL_TRAFFIC = "-1"
 
 _WITHIN_THE_GROUP = AcceptedFinding(
     cause="`EfaSecurityGroup`, `EfaSelfRules`: ingress rule",
@@ -49,8 +49,8 @@ class EfaSelfRules(ClusterConstruct):
             "Ingress",
             group_id=group_id,
             source_security_group_id=group_id,
-            ip_protocol=_ALL_TRAFFIC,
-            description="EFA: all traffic from this group",
+            ip_protocol=ALL_TRAFFIC,
+            description=EFA_IN,
         )
         _WITHIN_THE_GROUP.at(self.ingress)
         self.egress: ec2.CfnSecurityGroupEgress = ec2.CfnSecurityGroupEgress(
@@ -58,8 +58,8 @@ class EfaSelfRules(ClusterConstruct):
             "Egress",
             group_id=group_id,
             destination_security_group_id=group_id,
-            ip_protocol=_ALL_TRAFFIC,
-            description="EFA: all traffic to this group",
+            ip_protocol=ALL_TRAFFIC,
+            description=EFA_OUT,
         )
 
 

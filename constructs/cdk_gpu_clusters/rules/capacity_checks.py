@@ -529,9 +529,9 @@ def check_unused_alarm(minutes: int) -> Iterator[Finding]:
         )
 
 
-# What Capacity Block may be asked for: its duration and its size.
+# What Capacity Block or training plan may be asked for: its duration and its size.
 #
-# Source: AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026): 1 to 14 days by the day, then multiples of
+# Blocks: AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026): 1 to 14 days by the day, then multiples of
 # 7 days up to 182; at most 64 instances.
 
 _SOURCE = 'AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026)'
@@ -541,11 +541,17 @@ DURATION = define_rule(
     source=_SOURCE,
 )
 SIZE = define_rule("GPU-OFFER-002", "a Capacity Block has 1 to 64 instances", source=_SOURCE)
+PLAN_REQUEST = define_rule(
+    "GPU-OFFER-003",
+    "a training plan of SageMaker lasts 1 to 182 days, and has 1, 2, 4, 8, 16, 32 or 64 instances",
+    source='Amazon SageMaker AI developer guide, "Search training plan offerings", read 2026-11',
+)
 
 HOURS_PER_DAY = 24
 _MOST_SINGLE_DAYS = 14
 _MOST_DAYS = 182
 _DAYS_PER_WEEK = 7
+_PLAN_INSTANCES = (1, 2, 4, 8, 16, 32, 64)
 _HOURS = {"h": 1, "d": HOURS_PER_DAY, "w": HOURS_PER_DAY * _DAYS_PER_WEEK}
 
 
@@ -569,8 +575,7 @@ def check_block_request(instance_type: InstanceType, *, count: int, duration: st
         count: Number of instances.
         duration: Such as `14d`.
     """
-    hours = hours_of(duration)
-    days = None if hours is None or hours % HOURS_PER_DAY else hours // HOURS_PER_DAY
+    days = _days_of(duration)
     if days is None or not _is_sold(days):
         yield DURATION.finding(
             cause="EC2 sells no Capacity Block of this duration",
@@ -587,6 +592,40 @@ def check_block_request(instance_type: InstanceType, *, count: int, duration: st
             fix="buy several blocks, and make a fleet of each",
             path="count",
         )
+
+
+@check
+def check_plan_request(instance_type: InstanceType, *, count: int, duration: str) -> Iterator[Finding]:
+    """Find what SageMaker sells no training plan for.
+
+    Args:
+        instance_type: Type of the instances.
+        count: Number of instances.
+        duration: Such as `14d`.
+    """
+    days = _days_of(duration)
+    if days is None or not 1 <= days <= _MOST_DAYS:
+        yield PLAN_REQUEST.finding(
+            cause="SageMaker sells no training plan of this duration",
+            got=duration,
+            allowed=f"1d to {_MOST_DAYS}d",
+            fix=f"ask for {_MOST_DAYS}d" if days else "write it as days or weeks, such as 14d",
+            path="duration",
+        )
+    if count not in _PLAN_INSTANCES:
+        yield PLAN_REQUEST.finding(
+            cause=f"SageMaker sells no training plan of so many {instance_type.name}",
+            got=str(count),
+            allowed=", ".join(map(str, _PLAN_INSTANCES)),
+            fix="buy several plans, and make an instance group of each",
+            path="count",
+        )
+
+
+def _days_of(duration: str) -> int | None:
+    """The days of a duration; None if they are not full ones."""
+    hours = hours_of(duration)
+    return None if hours is None or hours % HOURS_PER_DAY else hours // HOURS_PER_DAY
 
 
 def _is_sold(days: int) -> bool:

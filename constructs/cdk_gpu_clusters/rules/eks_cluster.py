@@ -326,6 +326,17 @@ def check_system_nodes(
         yield from check_system_room(instance_type, node_count, more, heads=heads)
 
 
+def group_exchanges_efa(version: str) -> bool:
+    """Whether the security group that EKS makes for a cluster lets EFA traffic out to itself; in, it always does.
+
+    Source: eksctl-io/eksctl pull request 8509: since Kubernetes 1.33.
+
+    Args:
+        version: Version of Kubernetes, such as `1.35`.
+    """
+    return _minor(version) >= (1, 33)
+
+
 def _block(cidr: str) -> IPv4Network | None:
     try:
         return IPv4Network(cidr)

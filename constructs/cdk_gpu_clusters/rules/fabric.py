@@ -38,6 +38,8 @@ ONE_TYPE = define_rule(
     "terraform-aws-eks lays out for the first type only, eksctl for the smallest card count",
 )
 
+#: Descriptions of the rules by which a security group exchanges EFA traffic with itself.
+EFA_IN, EFA_OUT = "EFA: all traffic from this group", "EFA: all traffic to this group"
 ISOLATED_FAMILIES = frozenset({"p4d", "p4de", "dl1"})
 
 

@@ -13,7 +13,9 @@ from cdk_gpu_clusters.catalogue.hyperpod import (
     quota_partitions,
     training_plan_types,
 )
-from cdk_gpu_clusters.catalogue.instances import InstanceType
+from cdk_gpu_clusters.catalogue.instances import InstanceType, instance_type_names
+from cdk_gpu_clusters.catalogue.instances import instance_type as catalogue_type
+from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
@@ -90,8 +92,9 @@ ACCOUNTING = define_rule(
 )
 QUOTA = define_rule(
     "GPU-HYP-020",
-    "the quota of a team names types and MIG profiles that HyperPod has, with values in range",
-    source=f"{_SCHEMA} of AWS::SageMaker::ComputeQuota (2026-10-20); the MIG profiles by the catalogue",
+    "the quota of a team names types that HyperPod has, MIG profiles of their GPUs, and values in range",
+    source=f"{_SCHEMA} of AWS::SageMaker::ComputeQuota (2026-10-20), AcceleratorPartition; the profiles of the "
+    "type by the catalogue",
 )
 GOVERNANCE = define_rule(
     "GPU-HYP-021",
@@ -106,9 +109,9 @@ PRIORITIES = define_rule(
 
 EKS_CLUSTER = define_rule(
     "GPU-HYP-024",
-    "HyperPod joins a cluster of Amazon EKS with a version that it takes, in private subnets",
+    "HyperPod joins a cluster of Amazon EKS with a version that it takes, in private subnets, after its Helm chart",
     source=f'{_GUIDE}, "Getting started with Amazon EKS support in SageMaker HyperPod", edition of 2026: Kubernetes '
-    "1.30 to 1.35, private subnets",
+    '1.30 to 1.35, private subnets; "Install packages on the Amazon EKS cluster using Helm": before HyperPod joins it',
 )
 TRAINING_PLAN_USER = define_rule(
     "GPU-HYP-025",
@@ -711,12 +714,15 @@ def check_continuous(
 
 
 @check
-def check_eks_of_hyperpod(*, kubernetes_version: str | None, is_public: bool) -> Iterator[Finding]:
+def check_eks_of_hyperpod(
+    *, kubernetes_version: str | None, is_public: bool, is_in_stack: bool = False
+) -> Iterator[Finding]:
     """Find a cluster of Amazon EKS that HyperPod does not take; warnings, since newer editions take newer versions.
 
     Args:
         kubernetes_version: Its version, None if it is known at deployment only.
         is_public: Whether a subnet of the nodes is public.
+        is_in_stack: Whether the stack of the nodes makes the cluster.
     """
     oldest, newest = (".".join(map(str, one)) for one in _KUBERNETES)
     numbers = tuple(int(part) for part in (kubernetes_version or "").split(".") if part.isdecimal())
@@ -736,6 +742,15 @@ def check_eks_of_hyperpod(*, kubernetes_version: str | None, is_public: bool) ->
             allowed="private subnets",
             fix="choose private subnets with NAT or endpoints",
             path="vpc_subnets",
+            severity=Severity.WARNING,
+        )
+    if is_in_stack:
+        yield EKS_CLUSTER.finding(
+            cause="HyperPod needs its Helm chart in the cluster, and one stack leaves no time to install it",
+            got="a cluster of Amazon EKS in the same stack",
+            allowed="a cluster of another stack, or one that exists",
+            fix="define the HyperPodCluster in a stack of its own, and install the chart before you deploy it",
+            path="eks_cluster",
             severity=Severity.WARNING,
         )
 
@@ -807,9 +822,20 @@ def check_team_quota(
             yield _quota("an amount is below 0", one.instance_type, "0 or more", path)
         if (one.mig_profile is None) != (one.mig_count is None):
             yield _quota("a profile and a number of slices go together", one.instance_type, "both or neither", path)
-        if one.mig_profile is not None and f"mig-{one.mig_profile}" not in quota_partitions():
-            known = ", ".join(name.removeprefix("mig-") for name in quota_partitions())
-            yield _quota("quotas have no such MIG profile", one.mig_profile, known, f"{path}.mig_profile")
+        if one.mig_profile is not None and one.mig_profile not in (known := _quota_profiles(one.instance_type)):
+            allowed = ", ".join(known) or "a type whose GPUs MIG splits, or no profile"
+            cause = f"quotas have no such MIG profile of {one.instance_type}"
+            yield _quota(cause, one.mig_profile, allowed, f"{path}.mig_profile")
+
+
+def _quota_profiles(instance_type: str) -> list[str]:
+    """The MIG profiles that a quota of a type may name; all that quotas have for a type that the catalogue lacks."""
+    names = [name.removeprefix("mig-") for name in quota_partitions()]
+    ec2_name = instance_type.removeprefix("ml.")
+    if ec2_name not in instance_type_names():
+        return names
+    gpu = mig_gpu_of(catalogue_type(ec2_name))
+    return [] if gpu is None else [name for name in names if name in gpu.profiles]
 
 
 def _quota(cause: str, got: str, allowed: str, path: str) -> Finding:

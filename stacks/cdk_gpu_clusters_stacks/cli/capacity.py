@@ -15,7 +15,7 @@ import typer
 
 from cdk_gpu_clusters.catalogue.instances import instance_type
 from cdk_gpu_clusters.errors import raise_for
-from cdk_gpu_clusters.rules.capacity_checks import check_block_request, hours_of
+from cdk_gpu_clusters.rules.capacity_checks import check_block_request, check_plan_request, hours_of
 from cdk_gpu_clusters.rules.hyperpod import check_hyperpod_name, check_training_plan, ml_name
 from cdk_gpu_clusters_stacks import terminal
 from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market, Problem
@@ -67,7 +67,7 @@ def search(
     as_json: output.Json = False,
 ) -> None:
     """Show Capacity Blocks, on-demand zones and spot prices of many Regions side by side."""
-    request = _request(type_name, count, duration, starts_after, ends_before)
+    request = _request(type_name, count, duration, starts_after, ends_before, of_plan=training_plans)
     asked = _regions(request, regions)
     plans: list[BlockOffer] = []
     problems: list[Problem] = []
@@ -191,7 +191,7 @@ def buy_training_plan(
     from cdk_gpu_clusters_stacks.training_plans import faults_of_plan, plans_in
 
     limit = _limit("buy-plan", max_price, yes=yes)
-    request = _request(type_name, count, duration, starts_after, ends_before)
+    request = _request(type_name, count, duration, starts_after, ends_before, of_plan=True)
     _check_plans(request)
     raise_for(check_hyperpod_name(name, path="--name"))
     region = _one_region("buy-plan", request, regions)
@@ -309,9 +309,16 @@ def _price(text: str) -> Decimal:
 
 
 def _request(
-    type_name: str, count: int, duration: str, starts_after: datetime | None, ends_before: datetime | None
+    type_name: str,
+    count: int,
+    duration: str,
+    starts_after: datetime | None,
+    ends_before: datetime | None,
+    *,
+    of_plan: bool = False,
 ) -> CapacityRequest:
-    raise_for(check_block_request(instance_type(type_name), count=count, duration=duration))
+    check = check_plan_request if of_plan else check_block_request
+    raise_for(check(instance_type(type_name), count=count, duration=duration))
     if instance_type(type_name).ultraserver_only:
         output.refuse(f"capacity: EC2 sells {type_name} as UltraServers, which this does not ask for")
     start, end = starts_after and _in_utc(starts_after), ends_before and _in_utc(ends_before)

@@ -11,7 +11,8 @@ from dataclasses import replace
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
 
 from . import hyperpod_section
-from .draft import Change, Draft, Note
+from .draft import Change, Draft
+from .eks import write_existing
 from .foreign import Foreign, Part
 from .group import Group, fleet_name, refuse_equal_names, write_tags
 from .instance_groups import (
@@ -135,9 +136,7 @@ def _stay(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dic
     )
     hyperpod_section.write_tiered_checkpoints(draft, root["TieredStorageConfig"], is_eks=found.is_eks)
     if found.is_eks:
-        arn = root["Orchestrator"]["Eks"]["ClusterArn"]
-        _write_existing_eks(draft, arn)
-        hyperpod_section.note_one_cluster(draft, arn)
+        _write_existing_eks(draft, root["Orchestrator"]["Eks"]["ClusterArn"], joins_hyperpod=True)
     else:
         hyperpod_section.write_slurm(draft, root["Orchestrator"]["Slurm"], found)
     hyperpod_section.write_fleets(draft, found, mounts)
@@ -146,7 +145,7 @@ def _stay(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dic
 def _move(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dict[str, str]]) -> None:
     """Take the nodes out of SageMaker."""
     if found.is_eks:
-        _write_eks(draft, root["Orchestrator"]["Eks"]["ClusterArn"])
+        _write_existing_eks(draft, root["Orchestrator"]["Eks"]["ClusterArn"], joins_hyperpod=False)
     else:
         _write_slurm(draft, root, found, mounts)
     write_instance_groups(draft, found, mounts)
@@ -170,29 +169,10 @@ def _put_region(draft: Draft, place: Place, root: Part, found: InstanceGroups) -
     return replace(place, region=place.region or region_named_by(named)).put_region(draft, named)
 
 
-def _write_existing_eks(draft: Draft, arn: Part) -> None:
+def _write_existing_eks(draft: Draft, arn: Part, *, joins_hyperpod: bool) -> None:
     """The cluster of Amazon EKS, which exists: HyperPod makes none."""
-    key = ("eks", "existing")
-    name = str(arn.value).rpartition(":cluster/")[2]
-    if region_named_by(arn) is not None and name:
-        draft.put(*key, "cluster_name", value=name, of=arn)
-    else:
-        draft.fill(*key, "cluster_name", value="cluster", why="the name of your cluster of Amazon EKS", of=arn)
-    arn.skip()
-    draft.fill(
-        *key, "cluster_security_group_id", value="sg-0123456789abcdef0",
-        why="the security group that EKS made for it, as describe-cluster shows it", of=arn,
-    )  # fmt: skip
-    draft.fill(*key, "kubernetes_version", value="1.34", why="its version", of=arn)
-
-
-def _write_eks(draft: Draft, arn: Part) -> None:
-    _write_existing_eks(draft, arn)
-    text = (
-        "the fleets join the cluster of Amazon EKS that exists, beside the nodes of HyperPod, whose chart brings "
-        "device plugins of its own"
-    )
-    draft.notes.append(Note(Change.REPLACED, arn.name, text, arn.place))
+    name = str(arn.value).rpartition(":cluster/")[2] if region_named_by(arn) is not None else None
+    write_existing(draft, name, of=arn, joins_hyperpod=joins_hyperpod)
 
 
 def _write_slurm(draft: Draft, root: Part, found: InstanceGroups, mounts: dict[str, dict[str, str]]) -> None:

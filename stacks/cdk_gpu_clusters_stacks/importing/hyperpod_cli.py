@@ -15,7 +15,7 @@ from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
 
 from . import hyperpod_section
 from .draft import Change, Draft, Note
-from .eks import write_version
+from .eks import write_existing, write_version
 from .foreign import Foreign, Part
 from .group import Group, fleet_name, refuse_equal_names, write_tags
 from .instance_groups import (
@@ -57,7 +57,7 @@ _LOST_IN_HYPERPOD: Mapping[str, str] = {
     **{f"instance_group_settings.{key}": text for key, text in hyperpod_section.LOST_OF_GROUPS.items()},
     **_OF_ALL,
     "enable_hp_inference_feature": "add HyperPod's inference operator to the cluster of Amazon EKS yourself",
-    "helm_operators": "give these values to HyperPod's Helm chart, which you install between the two stacks",
+    "helm_operators": "give these values to HyperPod's Helm chart, which you install before the cluster of HyperPod",
     "security_group_id": "the cluster has a security group of its own, with EFA's rules",
     "security_group_ids": "the cluster has a security group of its own, with EFA's rules",
 }
@@ -116,7 +116,7 @@ def import_hyperpod_cli(foreign: Foreign, draft: Draft, place: Place, orchestrat
     Returns:
         The groups of nodes that became fleets.
     """
-    root = foreign.root
+    root, joins_hyperpod = foreign.root, ORCHESTRATORS[orchestrator].joins_hyperpod
     found = read_instance_groups(root["instance_group_settings"], is_eks=True)
     refuse_equal_names(found.fleets)
     root["hyperpod_cluster_name"].skip()
@@ -138,9 +138,19 @@ def import_hyperpod_cli(foreign: Foreign, draft: Draft, place: Place, orchestrat
     if (store := _write_file_system(draft, root)) is not None:
         for fleet in mounts.values():
             fleet.setdefault(_MOUNT_POINT, store)
-    _write_cluster(draft, root, found)
+    if _has_eks(root):
+        write_existing(
+            draft,
+            _name_of_eks(root),
+            of=root["eks_cluster_name"],
+            version=root["kubernetes_version"],
+            joins_hyperpod=joins_hyperpod,
+        )
+        note_nodes_of_others(draft, found.others)
+    else:
+        _write_cluster(draft, root, found)
     replaced = "network, roles, buckets and charts"
-    if ORCHESTRATORS[orchestrator].joins_hyperpod:
+    if joins_hyperpod:
         hyperpod_section.write_cluster(
             draft,
             name=root["hyperpod_cluster_name"],
@@ -149,7 +159,7 @@ def import_hyperpod_cli(foreign: Foreign, draft: Draft, place: Place, orchestrat
             is_eks=True,
         )
         hyperpod_section.write_fleets(draft, found, mounts)
-        replaced = "network, roles and buckets; install HyperPod's Helm chart between the two stacks"
+        replaced = "network, roles and buckets; install HyperPod's Helm chart before the cluster of HyperPod"
     else:
         write_instance_groups(draft, found, mounts)
         note_recovery(draft, root["node_recovery"], is_eks=True)
@@ -158,6 +168,16 @@ def import_hyperpod_cli(foreign: Foreign, draft: Draft, place: Place, orchestrat
     text = f"stacks of the library take the place of those that the CLI makes: {replaced}"
     draft.notes.append(Note(Change.REPLACED, "", text))
     return found.fleets
+
+
+def _has_eks(root: Part) -> bool:
+    """Whether the cluster of Amazon EKS exists: the CLI then makes none."""
+    return root["create_eks_cluster_stack"].flag() is False
+
+
+def _name_of_eks(root: Part) -> str | None:
+    part = root["eks_cluster_name"]
+    return None if part.is_placeholder else part.text()
 
 
 def _zone(part: Part | None) -> str | None:
@@ -178,7 +198,7 @@ def _skip_zones(draft: Draft, zones: list[Part], named: Part | None) -> None:
 def _write_network(draft: Draft, place: Place, region: str, root: Part, found: InstanceGroups) -> None:
     vpc, subnets = root["vpc_id"], root["private_subnet_ids"].items()
     own = [one for group in found.fleets for one in group.part["OverrideVpcConfig"]["Subnets"].items()]
-    if not vpc.exists and not subnets and not own:
+    if not vpc.exists and not subnets and not own and not _has_eks(root):
         place.put_zone(draft, region, found.fleets)
         if (cidr := root["vpc_cidr"]).exists:
             draft.put("network", "cidr", value=cidr.text(), of=cidr)
@@ -187,6 +207,9 @@ def _write_network(draft: Draft, place: Place, region: str, root: Part, found: I
     put_existing_network(draft, place, region, own or subnets, found.fleets, vpc)
     root["private_subnet_ids"].skip()
     control = root["eks_private_subnet_ids"]
+    if _has_eks(root):
+        control.skip()
+        return
     ids = [str(one.value) for one in control.items()]
     known = [one for one in ids if _SUBNET.fullmatch(one)]
     values = dict(

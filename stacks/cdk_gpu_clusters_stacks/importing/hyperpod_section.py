@@ -91,19 +91,6 @@ def write_tiered_checkpoints(draft: Draft, tiered: Part, *, is_eks: bool) -> Non
         draft.fill(*key, value=20, why="the share of memory for tiered checkpoints", of=tiered)
 
 
-def note_one_cluster(draft: Draft, arn: Part) -> None:
-    """Say that the old cluster is in the way on Amazon EKS.
-
-    Source: Amazon SageMaker AI developer guide, "Orchestrating SageMaker HyperPod clusters with Amazon EKS": a 1-to-1
-    mapping.
-    """
-    text = (
-        "a cluster of Amazon EKS holds the nodes of one HyperPod cluster: delete the old one before you deploy, or "
-        "name another cluster of Amazon EKS"
-    )
-    draft.notes.append(Note(Change.REPLACED, arn.name, text, arn.place))
-
-
 # What only Slurm has.
 
 

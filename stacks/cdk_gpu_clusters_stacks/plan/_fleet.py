@@ -287,7 +287,7 @@ _FOR_JOBS = "AWS Batch launches the nodes for jobs that wait while the block run
 def _of_sagemaker(view: PlannedFleet) -> str:
     """Why nodes of HyperPod are there, and when they go."""
     if training_plan_of(view.spec.capacity) is not None:
-        return "SageMaker launches the nodes while the plan is active, and ends them with it"
+        return "SageMaker launches the nodes with each block of the plan, and ends them an hour before its end"
     if view.plan.terms.kind is CapacityKind.SPOT:
         return "SageMaker launches Spot Instances, which EC2 takes back on two minutes' notice"
     return "SageMaker launches ordinary instances in an account of its own; no reservation of EC2 is used"

@@ -261,10 +261,13 @@ class ExistingEksSpec(SpecModel):
         default=None,
         description="Role that may install software in it. Needed only where `software.apply` is true.",
     )
-    node_security_group_ids: Annotated[tuple[SecurityGroupId, ...], AsTuple, updates(Resource.EKS_TEMPLATE)] = Field(
+    node_security_group_ids: Annotated[
+        tuple[SecurityGroupId, ...], AsTuple, updates(Resource.EKS_TEMPLATE), replaces(Resource.HYPERPOD_CLUSTER)
+    ] = Field(
         default=(),
         description="Security groups of its present nodes, if they are not in that of the cluster, such as the node "
-        "group of terraform-aws-eks. New nodes join them, too. Default: none.",
+        "group of terraform-aws-eks. New nodes join them, too. HyperPod needs EFA's rules in them, which the "
+        "deployment adds. Default: none.",
     )
     cni_from_node_role: Annotated[bool, updates(Resource.NODE_ROLE)] = Field(
         default=False,

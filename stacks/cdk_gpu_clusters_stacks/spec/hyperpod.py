@@ -79,7 +79,8 @@ class InstanceGroupSpec(SpecModel):
     )
     image_release: Text | None = Field(
         default=None,
-        description="Amazon EKS: version of HyperPod's image, such as 1.2.3. Default: the latest.",
+        description="Amazon EKS: version of HyperPod's image, such as 1.2.3. Default: the latest; with continuous "
+        "provisioning, a later group gets the image of the earliest one.",
         examples=["1.2.3"],
     )
 

@@ -149,6 +149,11 @@ EDITS_OF_HYPERPOD = {
         "research",
         "others",
     ),
+    "HyperPod: groups of the nodes of an existing cluster": (
+        PODS.replace("hyperpod:\n", f"{_EXISTING}hyperpod:\n"),
+        "'1.34' }",
+        "'1.34', node_security_group_ids: [sg-0123456789abcdef8] }",
+    ),
     "HyperPod: another version of Kubernetes": (
         PODS.replace("hyperpod:\n", "eks: { kubernetes_version: '1.33' }\nhyperpod:\n"),
         "1.33",

@@ -530,6 +530,10 @@ def test_a_limit_in_usd_buys_nothing_in_another_currency(account: Account, capsy
         ({"InstanceCount": 1}, "it has 1 instances, not 16"),
         ({"InstanceCount": 32}, "it has 32 instances, not 16"),
         ({"CapacityBlockDurationHours": 24}, "it is for 24 hours, not for 336"),
+        (
+            {"CapacityBlockDurationHours": 311, "CapacityBlockDurationMinutes": 59},
+            "it is for 311 hours and 59 minutes, not for 336",
+        ),
         ({"EndDate": START + timedelta(days=2)}, "it runs from 2026-12-01T11:30Z to 2026-12-03T11:30Z"),
         ({"EndDate": START - timedelta(days=2)}, "ends before it starts"),
         ({"AvailabilityZone": "eu-west-1a"}, "its zone 'eu-west-1a' is not in us-east-1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -12,6 +13,8 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 from botocore.stub import Stubber
 
+from cdk_gpu_clusters.catalogue.instances import instance_type
+from cdk_gpu_clusters.rules.capacity_checks import check_plan_request
 from cdk_gpu_clusters_stacks.cli import capacity
 from cdk_gpu_clusters_stacks.cli.main import main
 
@@ -224,6 +227,68 @@ def test_what_is_not_what_was_asked_for_is_not_bought(
     assert buy("--yes", "--max-price", "999999") == 1
     assert account.bought == []
     assert words in capsys.readouterr().err
+
+
+SAMPLE = Path(__file__).parents[2] / "fixtures" / "training_plan_offerings.json"
+
+
+def sample() -> list[dict[str, Any]]:
+    """The sample answer of AWS, with its times as botocore reads them."""
+    offers: list[dict[str, Any]] = json.loads(SAMPLE.read_text(encoding="utf-8"))["TrainingPlanOfferings"]
+    for offer in offers:
+        for part in offer["ReservedCapacityOfferings"]:
+            part.update({key: datetime.fromisoformat(part[key]) for key in ("StartTime", "EndTime")})
+    return offers
+
+
+@pytest.mark.parametrize("offering", ["tpo-1", "tpo-2", "tpo-3"])
+def test_every_offering_of_the_sample_answer_can_be_bought(
+    offering: str, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.offers = sample()
+    account.answer = {"TrainingPlanArn": ARN.replace("us-east-1", "us-west-2")}
+    asked = ["--type", "p4d.24xlarge", "--count", "1", "--duration", "1d", "--regions", "us-west-2"]
+    bought = ["--name", "research", "--yes", "--max-price", "999"]
+    assert main(["capacity", "buy-plan", offering, *asked, *bought]) == 0, capsys.readouterr().err
+    assert account.bought == [{"TrainingPlanName": "research", "TrainingPlanOfferingId": offering}]
+
+
+def test_a_plan_of_two_blocks_may_be_shorter_by_minutes_but_not_by_a_day(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer = plan()
+    [block] = offer["ReservedCapacityOfferings"]
+    middle = START + timedelta(hours=167, minutes=51)
+    offer |= {
+        "DurationHours": 335,
+        "DurationMinutes": 51,
+        "ReservedCapacityOfferings": [
+            {**block, "EndTime": middle},
+            {**block, "StartTime": START + timedelta(hours=400), "EndTime": START + timedelta(hours=568)},
+        ],
+    }
+    account.offers = [offer]
+    assert buy("--yes", "--max-price", "999999") == 0
+    assert len(account.bought) == 1
+    offer |= {"DurationHours": 312, "DurationMinutes": 0}
+    assert buy("--yes", "--max-price", "999999") == 1
+    assert len(account.bought) == 1
+    assert "it is for 312 hours, not for 336" in capsys.readouterr().err
+
+
+def test_requests_for_plans_have_a_rule_of_their_own(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+    p5 = instance_type("p5.48xlarge")
+    for days in (1, 15, 100, 182):
+        assert check_plan_request(p5, count=64, duration=f"{days}d") == []
+    wrong = [("36h", 1), ("183d", 1), ("two weeks", 1), ("14d", 3), ("14d", 128)]
+    for duration, count in wrong:
+        assert [one.id for one in check_plan_request(p5, count=count, duration=duration)] == ["GPU-OFFER-003"]
+    command = ["capacity", "search", "--type", "p5.48xlarge", "--count", "16", "--regions", "us-east-1"]
+    assert main([*command, "--duration", "15d"]) == 2
+    assert "GPU-OFFER-001" in capsys.readouterr().err
+    account.offers = [plan()]
+    assert main([*command, "--duration", "15d", "--training-plans"]) == 0
+    assert account.asked[-1]["DurationHours"] == 15 * 24
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ from typing import Any
 
 import botocore.session
 import pytest
+import yaml
 from botocore.validate import ParamValidator
 
 from cdk_gpu_clusters_stacks.importing.draft import Change
 from cdk_gpu_clusters_stacks.importing.hyperpod import lost_of_hyperpod
 from cdk_gpu_clusters_stacks.importing.hyperpod_cli import _OF_ITS_STACKS, lost_of_hyperpod_cli
-from foreign_files import FOLDER, ForeignFile, foreign_files, imported
+from foreign_files import FOLDER, ForeignFile, foreign_files, import_text, imported
 from hyperpod_requests import (
     LUSTRE,
     OPENZFS,
@@ -345,6 +346,36 @@ def test_the_cli_takes_a_network_and_a_file_system_that_exist() -> None:
     assert made["network"]["vpc_id"] == "vpc-0a1b2c3d4e5f60710"
     assert made["data"]["fsx"]["existing_lustre"]["file_system_id"] == "fs-0a1b2c3d4e5f60715"
     assert {"data"} & cluster_of_cli(fsx_file_system_id=None, create_fsx_stack=False).keys() == set()
+
+
+@pytest.mark.parametrize("orchestrator", [None, "eks"])
+def test_the_cli_keeps_a_cluster_of_amazon_eks_that_it_did_not_make(orchestrator: str | None) -> None:
+    made = cluster_of_cli(orchestrator, create_eks_cluster_stack=False, eks_cluster_name="research")
+    assert made["eks"] == {
+        "existing": {
+            "cluster_name": "research",
+            "cluster_security_group_id": "sg-0123456789abcdef0",
+            "kubernetes_version": "1.34",
+        }
+    }
+    assert made["network"]["vpc_id"] == "vpc-0a1b2c3d4e5f60710"
+    assert "service_subnets" not in made["network"]
+
+
+def test_a_cluster_of_amazon_eks_that_the_cli_did_not_make_asks_for_what_its_file_does_not_have() -> None:
+    values = yaml.safe_load((FOLDER / "hyperpod-cli/configured.yaml").read_text("utf-8"))
+    values |= {"create_eks_cluster_stack": False, "vpc_id": None, "private_subnet_ids": None, "eks_cluster_name": None}
+    made = import_text(yaml.safe_dump(values, sort_keys=False))
+    assert {note.what for note in made.notes if note.change is Change.FILLED} >= {
+        "eks.existing.cluster_name",
+        "eks.existing.cluster_security_group_id",
+        "eks.existing.kubernetes_version",
+        "network.vpc_id",
+        "network.subnet_ids",
+    }
+    assert "# CHANGE: its version (the file has 1.34)" in (made.text or "")
+    assert any("general has no accelerators" in note.text for note in made.notes if note.change is Change.LOST)
+    assert any("delete the old one" in note.text for note in made.notes)
 
 
 def test_groups_of_the_cli_without_accelerators_become_the_system_nodes() -> None:

@@ -335,6 +335,32 @@ def test_quotas() -> None:
     assert places(check_team_quota(team=None, resources=[], families=())) == [("GPU-HYP-020", "resources")]
 
 
+@pytest.mark.parametrize("name", sorted(CLI["mig_profiles"]))
+def test_quotas_name_the_profiles_of_the_type(name: str) -> None:
+    """The CLI of HyperPod lists what each type supports; quotas have none of B300."""
+    supported = {one for one in CLI["mig_profiles"][name] if one in quota_partitions()}
+    taken = {
+        one
+        for one in quota_partitions()
+        if not check_team_quota(
+            team=None,
+            resources=[QuotaResource(instance_type=name, mig_profile=one.removeprefix("mig-"), mig_count=1)],
+            families=KNOWN_FAMILIES,
+        )
+    }
+    assert taken == supported
+
+
+def test_quotas_of_types_without_mig_name_no_profile() -> None:
+    for name, profile in (("g6.12xlarge", "7g.141gb"), ("trn2.48xlarge", "1g.5gb"), ("m7i.large", "1g.5gb")):
+        one = QuotaResource(instance_type=name, mig_profile=profile, mig_count=1)
+        [finding] = check_team_quota(team=None, resources=[one], families=KNOWN_FAMILIES)
+        assert (finding.id, finding.path) == ("GPU-HYP-020", "resources[0].mig_profile")
+        assert finding.allowed.startswith("a type whose GPUs MIG splits")
+    newer = QuotaResource(instance_type="p9.48xlarge", mig_profile="1g.5gb", mig_count=1)
+    assert not check_team_quota(team=None, resources=[newer], families=KNOWN_FAMILIES)
+
+
 def test_governance_is_for_kubernetes() -> None:
     assert not check_governance(is_eks=None, priorities={"training": 100})
     assert [one.id for one in check_governance(is_eks=False)] == ["GPU-HYP-021"]
@@ -360,6 +386,8 @@ def test_clusters_of_eks_that_hyperpod_joins(version: str | None, is_public: boo
     assert [(one.id, one.path, one.severity) for one in findings] == [
         ("GPU-HYP-024", path, Severity.WARNING) for path in found
     ]
+    [of_stack] = check_eks_of_hyperpod(kubernetes_version=None, is_public=False, is_in_stack=True)
+    assert (of_stack.id, of_stack.path, of_stack.severity) == ("GPU-HYP-024", "eks_cluster", Severity.WARNING)
 
 
 def test_profiles_of_hyperpod() -> None:

@@ -16,10 +16,10 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import id_of_group, region_of, report, resolved_or_none
+from cdk_gpu_clusters._cdk import id_of_group, region_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters._values import takes_values
 from cdk_gpu_clusters.compute.fleet_network import id_of, select_subnets
-from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
+from cdk_gpu_clusters.network.efa_security_group import ALL_TRAFFIC, EfaSecurityGroup, EfaSelfRules
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.hyperpod.cluster_base import IHyperPodCluster, ImportedHyperPodCluster
 from cdk_gpu_clusters.orchestration.hyperpod.folder import LifecycleFolder
@@ -29,6 +29,8 @@ from cdk_gpu_clusters.orchestration.hyperpod.instance_group import (
     SlurmNodeType,
 )
 from cdk_gpu_clusters.orchestration.hyperpod.role import HyperPodRole, allow_folders, allow_key, allow_nodes
+from cdk_gpu_clusters.rules.eks_cluster import group_exchanges_efa
+from cdk_gpu_clusters.rules.fabric import EFA_OUT
 from cdk_gpu_clusters.rules.hyperpod import (
     check_accounting,
     check_eks_of_hyperpod,
@@ -80,8 +82,8 @@ class HyperPodCluster(IHyperPodCluster):
     * SageMaker writes the partitions into `slurm.conf`: no file of provisioning parameters is needed. With continuous
       provisioning it merges them with what is there. Without, it refuses a deployment after edits of them
       (`SlurmConfigStrategy` Managed).
-    * On Amazon EKS, install HyperPod's Helm chart before you deploy the cluster. It brings the device plugins of
-      NVIDIA, Neuron and EFA: leave those of this library out.
+    * On Amazon EKS, install HyperPod's Helm chart before you deploy this cluster, in a stack of its own. The chart
+      brings the device plugins of NVIDIA, Neuron and EFA: leave those of this library out.
     * Name, network and the cluster of Amazon EKS are fixed: a change replaces the cluster. Groups, their size and most
       of their options change in place.
     * A launch template, user data, a placement group, a Capacity Block or a reservation of EC2 is refused, with the
@@ -105,7 +107,7 @@ class HyperPodCluster(IHyperPodCluster):
     Attributes:
         vpc: Network.
         subnets: Subnets of groups that name none.
-        security_groups: Groups of every node.
+        security_groups: Groups of every node; on Amazon EKS also those of the cluster and of its present nodes.
         role: Execution role of groups that name none.
         controller: Group of the Slurm controller; None on Amazon EKS.
         is_continuous: Whether nodes are provisioned continuously.
@@ -139,7 +141,9 @@ class HyperPodCluster(IHyperPodCluster):
             vpc: Network of the nodes; that of the cluster of Amazon EKS if left out. A change replaces the cluster.
             vpc_subnets: Subnets of groups that name none; the private ones if left out. With EFA a group is in one. A
                 change replaces the cluster.
-            eks_cluster: Cluster of Amazon EKS that the nodes join; Slurm if left out. A change replaces the cluster.
+            eks_cluster: Cluster of Amazon EKS that the nodes join, with its security groups; Slurm if left out.
+                Groups of its present nodes, and that of a cluster before Kubernetes 1.33, get the rules that EFA needs.
+                A change replaces the cluster.
             cluster_name: Name, 1 to 63 letters, digits and hyphens; it follows from the path if left out. A change
                 replaces the cluster.
             security_groups: Further groups of every node. Each gets the rules that EFA needs: HyperPod checks them all.
@@ -169,7 +173,9 @@ class HyperPodCluster(IHyperPodCluster):
         self.eks_cluster_arn: str | None = None if eks_cluster is None else eks_cluster.cluster_arn
         name = cluster_name or cdk.Names.unique_resource_name(self, max_length=63, separator="-")
         self.is_continuous: bool = continuous_provisioning
-        of_eks = [] if eks_cluster is None else [eks_cluster.cluster_security_group]
+        of_nodes = [] if eks_cluster is None else eks_cluster.node_security_groups
+        of_eks = [] if eks_cluster is None else [eks_cluster.cluster_security_group, *of_nodes]
+        kubernetes_version = None if eks_cluster is None else resolved_or_none(eks_cluster.kubernetes_version)
         known = resolved_or_none(name)
         report(
             self,
@@ -179,7 +185,10 @@ class HyperPodCluster(IHyperPodCluster):
                 []
                 if eks_cluster is None
                 else check_eks_of_hyperpod(
-                    kubernetes_version=resolved_or_none(eks_cluster.kubernetes_version), is_public=selected.is_public
+                    kubernetes_version=kubernetes_version,
+                    is_public=selected.is_public,
+                    # An imported cluster makes nothing that nodes wait for.
+                    is_in_stack=bool(eks_cluster.node_prerequisites) and stack_of(eks_cluster) is stack_of(self),
                 )
             )
             + check_node_recovery(is_automatic=node_recovery, path="node_recovery")
@@ -232,8 +241,10 @@ class HyperPodCluster(IHyperPodCluster):
         if eks_cluster is not None and eks_cluster.node_prerequisites:
             self.cfn_cluster.node.add_dependency(*eks_cluster.node_prerequisites)
         self._arn = self.cfn_cluster.attr_cluster_arn
-        for group in security_groups:
+        for group in (*security_groups, *of_nodes):
             self.exchange_efa(group)
+        if eks_cluster is not None and kubernetes_version and not group_exchanges_efa(kubernetes_version):
+            self.cfn_cluster.node.add_dependency(self._let_efa_out(eks_cluster.cluster_security_group))
         self._groups: list[HyperPodInstanceGroup] = []
         self._node_types: list[str] = []
         self.controller: HyperPodInstanceGroup | None = None
@@ -325,6 +336,21 @@ class HyperPodCluster(IHyperPodCluster):
         self._exchanging.append(security_group)
         rules = EfaSelfRules(self, f"SelfRules{len(self._exchanging)}", security_group=security_group)
         self.cfn_cluster.node.add_dependency(rules)
+
+    def _let_efa_out(self, security_group: ec2.ISecurityGroup) -> ec2.CfnSecurityGroupEgress:
+        """The rule that the group of an older cluster of Amazon EKS lacks. EC2 refuses the one for traffic in twice."""
+        group_id = id_of_group(security_group)
+        rule = ec2.CfnSecurityGroupEgress(
+            self,
+            "ClusterEgress",
+            group_id=group_id,
+            destination_security_group_id=group_id,
+            ip_protocol=ALL_TRAFFIC,
+            description=EFA_OUT,
+        )
+        # An update to 1.33 takes it out of the template, and the group needs it still.
+        rule.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        return rule
 
     def share_folders(self, folder: LifecycleFolder) -> None:
         """Let the role of the cluster read the folders with lifecycle scripts, once for all groups.

@@ -55,7 +55,7 @@ class HyperPodTeamQuota(ClusterConstruct):
     """What a team may use of a HyperPod cluster on Amazon EKS.
 
     SageMaker makes the namespace `hyperpod-ns-<team>` with a queue. The cluster needs the add-on
-    `amazon-sagemaker-hyperpod-taskgovernance`. Another team or cluster replaces the quota.
+    `amazon-sagemaker-hyperpod-taskgovernance`: make the quota depend on it. Another team or cluster replaces the quota.
 
     Source: CloudFormation registry schema of AWS::SageMaker::ComputeQuota (2026-10-20).
 
@@ -158,6 +158,8 @@ def _resource(one: QuotaResource) -> dict[str, Any]:
 
 class HyperPodSchedulerConfig(ClusterConstruct):
     """Priorities of the tasks of a HyperPod cluster on Amazon EKS, and how teams share what is idle.
+
+    The cluster needs the add-on `amazon-sagemaker-hyperpod-taskgovernance`: make the configuration depend on it.
 
     A task names its class as `<name>-priority` (Amazon SageMaker AI developer guide, "Task governance").
 

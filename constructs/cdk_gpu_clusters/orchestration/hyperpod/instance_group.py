@@ -123,8 +123,10 @@ class HyperPodInstanceGroupProps(TypedDict, total=False):
         partition: Slurm: partition of compute nodes; one with the name of the group if left out.
         labels: Amazon EKS: labels of the nodes.
         taints: Amazon EKS: taints of the nodes.
-        image_id: Custom image, which is made from one of HyperPod; the latest of HyperPod if left out.
-        image_release: Amazon EKS: version of HyperPod's image, such as `1.2.3`; the latest if left out.
+        image_id: Custom image, which is made from one of HyperPod. If left out, the latest of HyperPod; with continuous
+            provisioning, a later group gets the image of the earliest one. Name this or `image_release` where the image
+            matters.
+        image_release: Amazon EKS: version of HyperPod's image, such as `1.2.3`; as without `image_id` if left out.
         threads_per_core: 1 or 2; the type's own if left out.
         checks: Whether the nodes get the library's software: boot checks and watchdog. True on accelerated types if
             left out.

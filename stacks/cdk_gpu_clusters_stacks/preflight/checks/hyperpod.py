@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.hyperpod import HyperPodQuota, hyperpod_quota_name
@@ -188,6 +188,9 @@ def _volume_size(size_gib: int, inquiry: Inquiry) -> Verdict:
 _with_plan = fleets_where(lambda fleet: training_plan_of(fleet.spec.capacity) is not None)
 _OVER = ("Expired", "Failed")
 _SHORT = timedelta(days=1)
+_PLANS = 'Amazon SageMaker AI developer guide, "Reserve training plans for your training jobs or HyperPod clusters"'
+#: SageMaker ends nodes of HyperPod so long before their reserved capacity ends.
+_LEAD = timedelta(hours=1)
 
 
 def _plan_of(fleet: PlannedFleet, inquiry: Inquiry) -> Answer | None:
@@ -211,10 +214,30 @@ def _capacities(plan: Answer) -> list[Mapping[str, Any]]:
     return [one for one in plan.get("ReservedCapacitySummaries", ()) if one["Status"] not in _OVER]
 
 
+def _blocks(plan: Answer) -> list[tuple[datetime, datetime]]:
+    """When capacity begins and ends, in order. There may be gaps; a plan without details is one block."""
+    times = [one for one in _capacities(plan) or [plan] if "StartTime" in one and "EndTime" in one]
+    return sorted((one["StartTime"], one["EndTime"]) for one in times)
+
+
+def _next_start(plan: Answer, now: datetime) -> datetime | None:
+    return min((start for start, _ in _blocks(plan) if start > now), default=None)
+
+
+def _end_of_run(plan: Answer, now: datetime) -> datetime | None:
+    """When the capacity ends that is there now; what follows without a gap, such as an extension, continues it."""
+    end = None
+    for start, stop in _blocks(plan):
+        if start <= (end or now) < stop:
+            end = stop
+    return end
+
+
 @define_check(
     "GPU-PRE-195",
     "the training plan is there, and active",
-    source=f"{_API}, DescribeTrainingPlan; CreateTrainingPlan, Plan creation workflow",
+    source=f"{_API}, DescribeTrainingPlan; CreateTrainingPlan, Plan creation workflow; {_PLANS}: Scheduled between "
+    "blocks, too",
     calls=(TRAINING_PLAN,),
     subjects=_with_plan,
     unless=_NO_PLAN,
@@ -233,9 +256,11 @@ def _plan_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
             fix="buy another one: gpu-clusters capacity search --training-plans",
         )
     if status == "Scheduled":
-        starts = plan.get("StartTime")
+        starts = _next_start(plan, inquiry.now)
         when = f" at {utc(starts)}" if starts else ""
-        return warned(f"{name} is {status}: SageMaker launches its nodes when it starts{when}", fix="deploy then")
+        return warned(
+            f"{name} is {status}: SageMaker launches its nodes when its next block starts{when}", fix="deploy then"
+        )
     if status != "Active":
         return warned(f"{name} is {status}: no cluster takes it before it is Scheduled", fix="wait")
     return passed(f"{name} is {status}")
@@ -329,15 +354,22 @@ def _plan_size(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
 
 @define_check(
     "GPU-PRE-199",
-    "the training plan does not end within a day",
-    source=f"{_API}, DescribeTrainingPlan, EndTime",
+    "the nodes of the training plan do not end within a day",
+    source=f"{_API}, DescribeTrainingPlan, ReservedCapacitySummaries; {_PLANS}: HyperPod's nodes end an hour before "
+    'each block; "Training plans extension"',
     calls=(TRAINING_PLAN,),
     subjects=_with_plan,
     unless=_NO_PLAN,
 )
 def _plan_lasts(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     plan = _found_plan(fleet, inquiry)
-    name, ends = plan["TrainingPlanName"], plan.get("EndTime")
-    if ends is not None and inquiry.now < ends <= inquiry.now + _SHORT:
-        return warned(f"{name} ends at {utc(ends)}", fix="buy another plan in time, and save checkpoints before")
-    return passed(f"{name} ends at {utc(ends)}" if ends else f"{name} has no end yet")
+    name, ends = plan["TrainingPlanName"], _end_of_run(plan, inquiry.now)
+    if ends is None:
+        return passed(f"no block of {name} runs now")
+    cause = f"SageMaker ends the nodes of {name} at {utc(ends - _LEAD)}, an hour before their block ends"
+    if ends - _LEAD > inquiry.now + _SHORT:
+        return passed(cause)
+    starts = _next_start(plan, ends)
+    if starts is not None:
+        cause += f", and launches them again at {utc(starts)}"
+    return warned(cause, fix="save checkpoints before; `aws sagemaker extend-training-plan` continues the plan")

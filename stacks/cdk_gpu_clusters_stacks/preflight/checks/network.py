@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.catalogue.quotas import quota
+from cdk_gpu_clusters.rules.eks_cluster import group_exchanges_efa
 from cdk_gpu_clusters.rules.endpoints import check_endpoints, endpoints_for, gateways_for
+from cdk_gpu_clusters.rules.fabric import EFA_IN, EFA_OUT
 from cdk_gpu_clusters_stacks.plan.model import SubnetUse
 from cdk_gpu_clusters_stacks.spec import ExistingLustreOptions, ExistingLustreSpec, FleetSpec
 
@@ -387,6 +389,8 @@ def _endpoints_sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
 # Existing security groups: those that the file names, and the default group of an existing VPC.
 
 _NO_STORE = "the file names no existing file system"
+#: Direction of a rule -> whether it is one of egress.
+_DIRECTIONS = {"in": False, "out": True}
 _Ranges: TypeAlias = Sequence[tuple[int | None, int | None]]
 
 
@@ -435,11 +439,18 @@ def _servers_talk(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
 
 
 def _members_talk(
-    group_id: str, inquiry: Inquiry, ranges: _Ranges, what: str, *, by_address: bool
+    group_id: str,
+    inquiry: Inquiry,
+    ranges: _Ranges,
+    what: str,
+    *,
+    by_address: bool,
+    directions: Collection[str] = tuple(_DIRECTIONS),
 ) -> Iterator[Verdict]:
     """Find directions in which a group does not let its members talk; a rule for addresses counts as one for them."""
     rules = _rules(group_id, inquiry)
-    for egress, direction in ((False, "in"), (True, "out")):
+    for direction in directions:
+        egress = _DIRECTIONS[direction]
         given = [
             rule
             for rule in rules
@@ -514,3 +525,50 @@ def _containers_talk(vpc_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
         yield cannot_tell(f"the account shows no default group of {vpc_id}, which another account may own")
     for group in found:
         yield from _members_talk(group["GroupId"], inquiry, [(1024, 65535)], "TCP 1024-65535", by_address=True)
+
+
+class _GroupOfNodes(NamedTuple):
+    """A group of HyperPod's nodes, and the directions in which the deployment lets EFA traffic through."""
+
+    group_id: str
+    added: tuple[str, ...]
+
+
+def _groups_of_hyperpod(cluster: Cluster) -> Mapping[str, _GroupOfNodes]:
+    existing = cluster.spec.eks.existing
+    if existing is None or not any(
+        fleet.profile.joins_hyperpod and fleet.plan.efa for fleet in cluster.fleets.values()
+    ):
+        return {}
+    of_nodes = {
+        f"eks.existing.node_security_group_ids.{index}": _GroupOfNodes(group_id, tuple(_DIRECTIONS))
+        for index, group_id in enumerate(existing.node_security_group_ids)
+    }
+    added = () if group_exchanges_efa(existing.kubernetes_version) else ("out",)
+    return {
+        "eks.existing.cluster_security_group_id": _GroupOfNodes(existing.cluster_security_group_id, added),
+        **of_nodes,
+    }
+
+
+@define_check(
+    "GPU-PRE-095",
+    "the security groups of an existing EKS cluster have the rules that nodes of HyperPod need for EFA, once",
+    source="awslabs/awsome-distributed-ai pull request 259: HyperPod's EFA test asks every group of a node; "
+    "EC2 API reference, AuthorizeSecurityGroupEgress: InvalidPermission.Duplicate",
+    calls=(SECURITY_GROUP_RULES,),
+    subjects=_groups_of_hyperpod,
+    unless="no nodes of HyperPod with EFA join an existing EKS cluster",
+)
+def _hyperpod_exchanges_efa(group: _GroupOfNodes, inquiry: Inquiry) -> Iterator[Verdict]:
+    there = [one for one in _DIRECTIONS if one not in group.added]
+    yield from _members_talk(group.group_id, inquiry, [(None, None)], "all traffic", by_address=False, directions=there)
+    for rule in _rules(group.group_id, inquiry):
+        direction = "out" if rule["IsEgress"] else "in"
+        is_ours = rule.get("Description") in (EFA_IN, EFA_OUT)
+        if direction in group.added and _is_own(rule, group.group_id) and rule["IpProtocol"] == "-1" and not is_ours:
+            yield failed(
+                f"{group.group_id} lets all traffic {direction} with itself as peer, and the deployment adds "
+                "this rule: EC2 refuses it twice",
+                fix="remove the rule just before the first deployment",
+            )
