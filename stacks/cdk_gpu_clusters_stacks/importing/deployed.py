@@ -32,12 +32,13 @@ from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 from ._rules import DEPLOYED
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
-from .group import Group, Market, Volume, accelerated, fleet_name, write_fleet
+from .group import NO_MIX, Group, Market, Volume, accelerated, fleet_name, is_spot, write_fleet
 from .judge import Deployed, logical_id
 from .network import Place, put_existing_network
 
 _CALLS = (TEMPLATES, GROUPS, SUBNETS, SECURITY_GROUP_RULES, PLACEMENT_GROUPS, RESERVATIONS, IMAGES)
 _LAUNCH, _GROUP = "LaunchTemplateData", "AutoScalingGroup"
+_MIX = f"{_GROUP}.MixedInstancesPolicy.InstancesDistribution"
 #: Beside the rules about files: what a launch template and its security groups decide.
 MORE_RULES = ("GPU-COST-002", "GPU-FLT-009", "GPU-LT-011", "GPU-LT-014")
 #: Where a value is -> what becomes of it. The longest path that fits is taken.
@@ -55,6 +56,8 @@ LOST: Mapping[str, str] = {
     f"{_GROUP}.TerminationPolicies": "the library sets the rules by which nodes end",
     f"{_GROUP}.HealthCheckType": "the watchdog of each node reports its health to EC2 Auto Scaling",
     f"{_GROUP}.HealthCheckGracePeriod": "the library knows how long a boot takes",
+    f"{_MIX}.OnDemandBaseCapacity": NO_MIX,
+    f"{_MIX}.OnDemandPercentageAboveBaseCapacity": NO_MIX,
     f"{_GROUP}.DesiredCapacity": "a fleet has a fixed number of nodes, or scales from its least number",
 }
 _SYSTEMS = {"al2023": "al2023", "ubuntu-noble-24.04": "ubuntu-24.04", "ubuntu-jammy-22.04": "ubuntu-22.04",
@@ -269,9 +272,7 @@ def import_deployed(found: Found, draft: Draft, place: Place) -> list[Group]:
 def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Group:
     root = found.foreign.root
     launch, group = root[_LAUNCH], root[_GROUP]
-    market = launch["InstanceMarketOptions"]
-    word = market["MarketType"].text()
-    price = market["SpotOptions"]["MaxPrice"]
+    market, market_part, price = _market(launch, group)
     target = launch["CapacityReservationSpecification"]["CapacityReservationTarget"]
     placement = launch["Placement"]["GroupName"]
     interfaces = launch["NetworkInterfaces"].items()
@@ -287,10 +288,10 @@ def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Grou
         type_part=type_part,
         minimum=1 if least is None else least,
         maximum=max(1, 1 if most is None else most),
-        desired=group["DesiredCapacity"].number() or None if word == "capacity-block" else None,
+        desired=group["DesiredCapacity"].number() or None if market is Market.BLOCK else None,
         counts=group["MaxSize"] if group.exists else launch,
-        market={"spot": Market.SPOT, "capacity-block": Market.BLOCK}.get(word or "", Market.ON_DEMAND),
-        market_part=market["MarketType"],
+        market=market,
+        market_part=market_part,
         spot_price=(float(str(price.text())), price) if _is_price(price) else None,
         reservation=reservation if reservation.exists else None,
         reservation_group=arn if arn.exists else None,
@@ -301,6 +302,18 @@ def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Grou
         interfaces=layout,
         volume=_volume(disk, launch),
     )
+
+
+def _market(launch: Part, group: Part) -> tuple[Market, Part, Part]:
+    """How nodes are bought, where that is, and where a price limit of Spot is."""
+    mix = group["MixedInstancesPolicy"]["InstancesDistribution"]
+    above = mix["OnDemandPercentageAboveBaseCapacity"]
+    if is_spot(mix["OnDemandBaseCapacity"], above):
+        return Market.SPOT, above, mix["SpotMaxPrice"]
+    options = launch["InstanceMarketOptions"]
+    word = options["MarketType"].text() or ""
+    market = {"spot": Market.SPOT, "capacity-block": Market.BLOCK}.get(word, Market.ON_DEMAND)
+    return market, options["MarketType"], options["SpotOptions"]["MaxPrice"]
 
 
 def _is_price(part: Part) -> bool:
@@ -464,9 +477,15 @@ def _add_group(made: Deployed, found: Found, name: str, names: Mapping[str, obje
     kept = ("MinSize", "MaxSize", "VPCZoneIdentifier", "InstanceMaintenancePolicy")
     values = {key: _linked(group.value[key], names) for key in kept if key in group.value}
     values |= {key: str(values[key]) for key in ("MinSize", "MaxSize") if key in values}
+    mix = group.value.get("MixedInstancesPolicy")
+    if mix is None:
+        values["LaunchTemplate"] = version
+    else:
+        named = {**mix.get("LaunchTemplate", {}), "LaunchTemplateSpecification": version}
+        values["MixedInstancesPolicy"] = {**mix, "LaunchTemplate": named}
     made.resources[f"{name}Group"] = {
         "Type": "AWS::AutoScaling::AutoScalingGroup",
-        "Properties": {**values, "LaunchTemplate": version},
+        "Properties": values,
     }
     made.origins[(f"{name}Group",)] = group
 

@@ -14,7 +14,7 @@ from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from .draft import Change, Draft, Note
 from .eks import write_version
 from .foreign import Foreign, Part
-from .group import Group, Market, Volume, accelerated, fleet_name, refuse_equal_names, write_fleet
+from .group import NO_MIX, Group, Market, Volume, accelerated, fleet_name, is_spot, refuse_equal_names, write_fleet
 from .judge import Deployed, deployed_groups, logical_id
 from .network import Place, put_existing_network, zones_of
 from .small_nodes import plain_type
@@ -45,6 +45,8 @@ _OF_GROUP = {
 #: Where a value is -> what becomes of it. The longest path that fits is taken.
 LOST: Mapping[str, str] = {
     **{f"{kind}.{key}": text for kind in ("nodeGroups", "managedNodeGroups") for key, text in _OF_GROUP.items()},
+    "nodeGroups.instancesDistribution.onDemandBaseCapacity": NO_MIX,
+    "nodeGroups.instancesDistribution.onDemandPercentageAboveBaseCapacity": NO_MIX,
     "managedNodeGroups.launchTemplate": "the library writes the launch template",
     "nodeGroups.kubeletExtraConfig": _KUBELET,
     "addons": "the library installs the add-ons that its nodes need; add others as you do today",
@@ -195,16 +197,14 @@ def _market(part: Part) -> tuple[Part | None, tuple[float, Part] | None]:
     if part["spot"].flag():
         return part["spot"], None
     mixed = part["instancesDistribution"]
-    shares = [mixed[name] for name in ("onDemandBaseCapacity", "onDemandPercentageAboveBaseCapacity")]
-    if not mixed.exists or any(share.value != 0 for share in shares):
+    above = mixed["onDemandPercentageAboveBaseCapacity"]
+    if not is_spot(mixed["onDemandBaseCapacity"], above):
         return None, None
-    for share in shares:
-        share.skip()
     price = mixed["maxPrice"]
     if isinstance(price.value, int | float) and not isinstance(price.value, bool):
         price.skip()
-        return shares[1], (float(price.value), price)
-    return shares[1], None
+        return above, (float(price.value), price)
+    return above, None
 
 
 def _interfaces(kind: InstanceType) -> list[dict[str, object]]:

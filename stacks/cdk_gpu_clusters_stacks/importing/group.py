@@ -135,6 +135,25 @@ def fleet_name(text: str) -> str:
     return named[:_LONGEST_NAME].rstrip("-")
 
 
+def is_spot(base: Part, above: Part) -> bool:
+    """Whether the shares of On-Demand Instances make a group Spot. A mix is neither: its shares stay unread.
+
+    Args:
+        base: On-Demand Instances that come first; none by default.
+        above: Percentage of On-Demand Instances above them; 100 by default (EC2 Auto Scaling API reference,
+            InstancesDistribution).
+    """
+    first, percentage = base.value or 0, 100 if above.value is None else above.value
+    if percentage == 100 or (first, percentage) == (0, 0):
+        base.skip()
+        above.skip()
+    return (first, percentage) == (0, 0)
+
+
+#: What becomes of the shares of a mix.
+NO_MIX = "a fleet is Spot or On-Demand, and this mix becomes On-Demand: write another fleet with `capacity: spot`"
+
+
 def refuse_equal_names(groups: Iterable[Group]) -> None:
     """Report groups whose names differ in what a fleet's name cannot have."""
     seen: dict[str, Group] = {}

@@ -26,6 +26,20 @@ TEMPLATE, GROUP = "lt-0a1b2c3d4e5f60718", "trainers"
 SUBNET, TRAFFIC = "subnet-0a1b2c3d4e5f60718", "sg-0a1b2c3d4e5f60718"
 BLOCK = {"CapacityReservationTarget": {"CapacityReservationId": "cr-0a1b2c3d4e5f60718"}}
 
+_GROUP: Values = {
+    "AutoScalingGroupName": GROUP,
+    "MinSize": 0,
+    "MaxSize": 300,
+    "DesiredCapacity": 2,
+    "DefaultCooldown": 300,
+    "AvailabilityZones": ["us-east-1a"],
+    "HealthCheckType": "EC2",
+    "CreatedTime": datetime(2026, 1, 1, tzinfo=UTC),
+    "LaunchTemplate": {"LaunchTemplateId": TEMPLATE, "Version": "3"},
+    "VPCZoneIdentifier": SUBNET,
+    "Tags": [{"Key": "team", "Value": "research"}, {"Key": "aws:cloudformation:stack-name", "Value": "x"}],
+}
+
 
 def _launch(**changes: object) -> Values:
     interfaces = [
@@ -44,24 +58,17 @@ def _launch(**changes: object) -> Values:
     }
 
 
+def _account_with_group(launch: Values | None = None, **changes: object) -> FakeAws:
+    """An account whose group has other values; None removes one."""
+    group = {key: value for key, value in {**_GROUP, **changes}.items() if value is not None}
+    return _account(launch, autoscaling__describe_auto_scaling_groups={"AutoScalingGroups": [group]})
+
+
 def _account(launch: Values | None = None, **answers: object) -> FakeAws:
     version = {
         "LaunchTemplateId": TEMPLATE,
         "VersionNumber": 3,
         "LaunchTemplateData": _launch() if launch is None else launch,
-    }
-    group = {
-        "AutoScalingGroupName": GROUP,
-        "MinSize": 0,
-        "MaxSize": 300,
-        "DesiredCapacity": 2,
-        "DefaultCooldown": 300,
-        "AvailabilityZones": ["us-east-1a"],
-        "HealthCheckType": "EC2",
-        "CreatedTime": datetime(2026, 1, 1, tzinfo=UTC),
-        "LaunchTemplate": {"LaunchTemplateId": TEMPLATE, "Version": "3"},
-        "VPCZoneIdentifier": SUBNET,
-        "Tags": [{"Key": "team", "Value": "research"}, {"Key": "aws:cloudformation:stack-name", "Value": "x"}],
     }
     subnet = {
         "SubnetId": SUBNET,
@@ -82,7 +89,7 @@ def _account(launch: Values | None = None, **answers: object) -> FakeAws:
     fake = FakeAws(
         {
             "ec2.describe_launch_template_versions": {"LaunchTemplateVersions": [version]},
-            "autoscaling.describe_auto_scaling_groups": {"AutoScalingGroups": [group]},
+            "autoscaling.describe_auto_scaling_groups": {"AutoScalingGroups": [_GROUP]},
             "ec2.describe_subnets": {"Subnets": [subnet]},
             "ec2.describe_security_group_rules": {"SecurityGroupRules": [rule, anywhere]},
             "ec2.describe_placement_groups": {"PlacementGroups": [{"GroupName": "rack", "Strategy": "cluster"}]},
@@ -206,6 +213,40 @@ def test_a_price_limit_of_spot_stays_on_plain_ec2() -> None:
     assert _cluster(_import(_account(launch)))["training"]["fleets"]["trainers"]["capacity"] == {
         "spot": {"max_price_usd_per_hour": 9.5}
     }
+
+
+def _of_policy(**shares: object) -> Imported:
+    policy = {
+        "LaunchTemplate": {
+            "LaunchTemplateSpecification": {"LaunchTemplateId": TEMPLATE, "Version": "3"},
+            "Overrides": [{"InstanceType": "g6e.12xlarge"}, {"InstanceType": "g6e.24xlarge"}],
+        },
+        "InstancesDistribution": shares,
+    }
+    launch = _launch(NetworkInterfaces=[{"DeviceIndex": 0, "Groups": [TRAFFIC]}])
+    del launch["Placement"]
+    return _import(_account_with_group(launch, LaunchTemplate=None, MixedInstancesPolicy=policy))
+
+
+def test_a_group_of_spot_instances_by_its_policy_is_spot() -> None:
+    made = _of_policy(OnDemandPercentageAboveBaseCapacity=0, SpotMaxPrice="5.0")
+    fleet = _cluster(made)["training"]["fleets"]["trainers"]
+    assert fleet["instance_type"] == "g6e.12xlarge"
+    assert fleet["capacity"] == {"spot": {"max_price_usd_per_hour": 5.0}}
+
+
+@pytest.mark.parametrize(
+    ("shares", "is_mix"),
+    [
+        ({}, False),
+        ({"OnDemandBaseCapacity": 0, "OnDemandPercentageAboveBaseCapacity": 100}, False),
+        ({"OnDemandBaseCapacity": 2, "OnDemandPercentageAboveBaseCapacity": 0}, True),
+    ],
+)
+def test_a_mix_of_a_policy_is_on_demand_and_named(shares: Values, is_mix: bool) -> None:
+    made = _of_policy(**shares)
+    assert "capacity" not in _cluster(made)["training"]["fleets"]["trainers"]
+    assert any("this mix becomes On-Demand" in note.text for note in made.notes) is is_mix
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,26 @@ def test_a_mix_of_spot_and_on_demand_is_on_demand_and_the_mix_is_lost() -> None:
     assert "nodeGroups[0].instancesDistribution.instanceTypes[1]" in lost
 
 
+@pytest.mark.parametrize(
+    ("shares", "capacity", "is_noted"),
+    [
+        ({"onDemandPercentageAboveBaseCapacity": 0}, {"spot": {}}, False),
+        ({"onDemandBaseCapacity": 0, "onDemandPercentageAboveBaseCapacity": 0}, {"spot": {}}, False),
+        ({"onDemandBaseCapacity": 1, "onDemandPercentageAboveBaseCapacity": 0}, None, True),
+        ({"onDemandBaseCapacity": 0}, None, False),
+        ({}, None, False),
+    ],
+)
+def test_shares_that_the_file_leaves_out_are_those_of_auto_scaling(
+    shares: Values, capacity: Values | None, is_noted: bool
+) -> None:
+    mixed = {"instanceTypes": ["g5.xlarge", "g6.xlarge"], **shares}
+    values = _file(unmanaged=({"name": "mix", "minSize": 1, "maxSize": 2, "instancesDistribution": mixed},))
+    assert _fleet(values, "mix").get("capacity") == capacity
+    notes = [note for note in _import(values).notes if "this mix becomes On-Demand" in note.text]
+    assert bool(notes) is is_noted
+
+
 # Network and cluster.
 
 
