@@ -56,6 +56,7 @@ LOST: Mapping[str, str] = {
     f"{_GROUP}.TerminationPolicies": "the library sets the rules by which nodes end",
     f"{_GROUP}.HealthCheckType": "the watchdog of each node reports its health to EC2 Auto Scaling",
     f"{_GROUP}.HealthCheckGracePeriod": "the library knows how long a boot takes",
+    f"{_GROUP}.MixedInstancesPolicy.LaunchTemplate.Overrides": "a fleet has one instance type: the first one",
     f"{_MIX}.OnDemandBaseCapacity": NO_MIX,
     f"{_MIX}.OnDemandPercentageAboveBaseCapacity": NO_MIX,
     f"{_GROUP}.DesiredCapacity": "a fleet has a fixed number of nodes, or scales from its least number",

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
+from ._rules import TYPE
 from .draft import Change, Draft, Note
 from .eks import write_version
 from .foreign import Foreign, Part
 from .group import NO_MIX, Group, Market, Volume, accelerated, fleet_name, is_spot, refuse_equal_names, write_fleet
 from .judge import Deployed, deployed_groups, logical_id
 from .network import Place, put_existing_network, zones_of
-from .small_nodes import plain_type
+from .small_nodes import has_no_accelerator, plain_type
 
 _NODES = (
     "call what your nodes need in one shell script beside the cluster file, and name it in `user_data` of the fleet"
@@ -131,15 +132,51 @@ def _groups(root: Part) -> tuple[list[Group], list[Part]]:
     others: list[Part] = []
     for kind in _GROUPS:
         for part in root[kind].items():
-            mixed = part["instancesDistribution"]["instanceTypes"].items()
-            several = part["instanceTypes"].items() or mixed
-            type_part = part["instanceType"] if part["instanceType"].exists or not several else several[0]
-            found = accelerated(type_part) if type_part.exists else None
-            if found is None:
+            types = _types(part)
+            found = next(((record, one) for one in types if (record := accelerated(one)) is not None), None)
+            if found is not None:
+                groups.append(_group(part, *found))
+            elif types or not _is_chosen_elsewhere(part):
                 others.append(part)
             else:
-                groups.append(_group(part, found, type_part))
+                _refuse_without_type(part)
     return groups, others
+
+
+def _types(part: Part) -> list[Part]:
+    """The types of a group: InstanceTypeList of types.go. `mixed` stands for the others."""
+    several = part["instanceTypes"].items() or part["instancesDistribution"]["instanceTypes"].items()
+    one = part["instanceType"]
+    if several or one.value == "mixed":
+        one.skip()
+        return several
+    return [one] if one.exists else []
+
+
+def _is_chosen_elsewhere(part: Part) -> bool:
+    """Whether a group without types can have accelerators; one of eksctl's default type has none."""
+    selector = part["instanceSelector"].entries()
+    is_plain = all(name in selector and selector[name].value == 0 for name in ("gpus", "neuron_devices"))
+    return part["launchTemplate"].exists or (bool(selector) and not is_plain)
+
+
+def _refuse_without_type(part: Part) -> None:
+    template = part["launchTemplate"]
+    part.refuse(
+        TYPE,
+        cause="the type of these nodes is not in the file, so it is not known whether they have accelerators",
+        got="launchTemplate" if template.exists else "instanceSelector",
+        allowed="a group with instanceType or instanceTypes",
+        fix="write its type as `instanceTypes` in a copy of the file"
+        + (f", or {_by_command(template)}" if template.exists else ""),
+    )
+
+
+def _by_command(template: Part) -> str:
+    """How a launch template of a group is imported by itself."""
+    version = template["version"].value
+    name = f"{template['id'].value}{'' if version is None else f':{version}'}"
+    return f"read the launch template with `gpu-clusters import --launch-template {name}`"
 
 
 def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
@@ -224,7 +261,7 @@ def _write_node(draft: Draft, group: Group) -> None:
         part[name].skip()
     for extra in (*part["instanceTypes"].items(), *part["instancesDistribution"]["instanceTypes"].items()):
         if extra.key != group.type_part.key:
-            draft.note(Change.LOST, "a fleet has one instance type: the first one", extra)
+            draft.note(Change.LOST, f"a fleet has one instance type: {group.instance_type.name}", extra)
     if part["nodeRepairConfig"].exists:
         draft.note(Change.REPLACED, "the watchdog of each node repairs and replaces it", part["nodeRepairConfig"])
     if "localStorage" in str(part["overrideBootstrapCommand"].value):
@@ -359,18 +396,22 @@ def _is_admin(entry: Part) -> bool:
 
 
 def _write_system_nodes(draft: Draft, others: Sequence[Part]) -> None:
-    """The first group without accelerators holds the cluster's own pods; the others are lost."""
-    if not others:
+    """The first group without accelerators holds the cluster's own pods; the others are lost.
+
+    A type that the catalogue does not have may have accelerators: its group holds no pods of the cluster.
+    """
+    system = next((part for part in others if all(map(has_no_accelerator, _types(part)))), None)
+    if system is None:
         text = "two m7i.large in two zones hold the cluster's own pods, since the file has no nodes for them"
         draft.notes.append(Note(Change.REPLACED, "managedNodeGroups", text))
-    for index, part in enumerate(others):
+    for part in others:
         name = part["name"].value or part.name
-        if index:
+        if part is not system:
             text = f"{name} has no accelerators of the catalogue: make it as a node group of your own"
             draft.note(Change.LOST, text, part)
             continue
         _, _, desired = _counts(part)
-        kind = part["instanceType"]
+        kind = next(iter(_types(part)), part["instanceType"])
         if plain_type(kind):
             draft.put("eks", "system_nodes", "instance_type", value=kind.text(), of=kind)
         draft.put("eks", "system_nodes", "nodes", value=min(max(2, desired), 100), of=part)

@@ -236,6 +236,59 @@ def test_the_first_group_without_accelerators_holds_the_pods_of_the_cluster() ->
     assert "managedNodeGroups[2]" in {note.what for note in made.notes if note.change is Change.LOST}
 
 
+@pytest.mark.parametrize(
+    ("types", "taken"),
+    [
+        ({"instanceTypes": ["m5.large", "g6e.12xlarge"]}, "g6e.12xlarge"),
+        ({"instanceType": "mixed", "instancesDistribution": {"instanceTypes": ["g5.12xlarge", "g5.24xlarge"]}},
+         "g5.12xlarge"),
+    ],
+)  # fmt: skip
+def test_a_group_is_a_fleet_of_the_first_of_its_types_with_accelerators(types: Values, taken: str) -> None:
+    """As pkg/cfn/builder/managed_nodegroup.go has it, selectManagedInstanceType."""
+    group = {"name": "gpu", "desiredCapacity": 2, **types}
+    values = _file(unmanaged=(group,)) if "instancesDistribution" in types else _file(group)
+    assert _fleet(values, "gpu")["instance_type"] == taken
+    assert "system_nodes" not in _cluster(values)["eks"]
+
+
+@pytest.mark.parametrize(
+    ("of_group", "is_system"),
+    [
+        ({"instanceType": "p3.8xlarge"}, False),
+        ({"instanceTypes": ["m5.large", "p3.8xlarge"]}, False),
+        ({"instanceType": "g99.large"}, False),
+        ({"instanceType": "vt1.3xlarge"}, False),
+        ({"instanceType": "m5.large"}, True),
+        ({"instanceTypes": ["hpc7g.4xlarge", "i3en.large", "u7i-12tb.224xlarge", "u-12tb1.metal"]}, True),
+        ({}, True),
+        ({"instanceSelector": {"vCPUs": 2, "gpus": 0, "neuron_devices": 0}}, True),
+    ],
+)
+def test_only_nodes_that_have_no_accelerators_become_system_nodes(of_group: Values, is_system: bool) -> None:
+    made = _import(_file({"name": "other", "desiredCapacity": 3, **of_group}, _group()))
+    assert made.text is not None, made.findings
+    assert ("system_nodes" in yaml.safe_load(made.text)["eks"]) is is_system
+    lost = {note.what for note in made.notes if note.change is Change.LOST}
+    assert ("managedNodeGroups[0]" in lost) is not is_system
+
+
+@pytest.mark.parametrize(
+    ("of_group", "fix"),
+    [
+        ({"launchTemplate": {"id": "lt-0a1b2c3d4e5f60718", "version": "3"}},
+         "gpu-clusters import --launch-template lt-0a1b2c3d4e5f60718:3"),
+        ({"instanceSelector": {"gpus": 8}}, "instanceTypes"),
+        ({"instanceSelector": {"vCPUs": 2}}, "instanceTypes"),
+    ],
+)  # fmt: skip
+def test_a_group_whose_type_is_not_in_the_file_is_refused(of_group: Values, fix: str) -> None:
+    made = _import(_file({"name": "other", "desiredCapacity": 3, **of_group}, _group()))
+    assert made.text is None
+    assert [one.id for one in made.findings] == ["GPU-IMP-010"]
+    assert fix in made.findings[0].fix
+
+
 def test_administrators_and_the_ranges_of_the_api_server_stay() -> None:
     admin = "arn:aws:iam::111122223333:role/platform"
     policy = {"policyARN": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"}
