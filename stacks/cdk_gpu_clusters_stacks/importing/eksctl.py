@@ -10,12 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
+from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 
 from ._rules import TYPE
 from .draft import Change, Draft, Note
 from .eks import write_version
 from .foreign import Foreign, Part
-from .group import NO_MIX, Group, Market, Volume, accelerated, fleet_name, is_spot, refuse_equal_names, write_fleet
+from .group import (
+    NO_MIX,
+    Group,
+    Market,
+    Volume,
+    accelerated,
+    fleet_name,
+    is_spot,
+    refuse_equal_names,
+    write_capacity,
+    write_fleet,
+    write_nodes,
+)
 from .judge import Deployed, deployed_groups, logical_id
 from .network import Place, put_existing_network, zones_of
 from .small_nodes import has_no_accelerator, plain_type
@@ -109,8 +122,11 @@ def import_eksctl(foreign: Foreign, draft: Draft, place: Place) -> list[Group]:
         draft.put("tags", str(tag.key[-1]), value=tag.text() or "", of=tag)
     _write_cluster(draft, root, others)
     for group in groups:
-        no_price = "a managed node group has no price limit of Spot; you pay the Spot price"
-        write_fleet(draft, group, no_spot_price=no_price, orchestrator=Orchestrator.EKS_MANAGED)
+        if group.part["launchTemplate"].exists:
+            _fill_of_template(draft, group)
+        else:
+            no_price = "a managed node group has no price limit of Spot; you pay the Spot price"
+            write_fleet(draft, group, no_spot_price=no_price, orchestrator=Orchestrator.EKS_MANAGED)
         _write_node(draft, group)
     draft.notes.append(
         Note(
@@ -168,7 +184,7 @@ def _refuse_without_type(part: Part) -> None:
         got="launchTemplate" if template.exists else "instanceSelector",
         allowed="a group with instanceType or instanceTypes",
         fix="write its type as `instanceTypes` in a copy of the file"
-        + (f", or {_by_command(template)}" if template.exists else ""),
+        + (f"; if the template has it, {_by_command(template)}" if template.exists else ""),
     )
 
 
@@ -176,7 +192,7 @@ def _by_command(template: Part) -> str:
     """How a launch template of a group is imported by itself."""
     version = template["version"].value
     name = f"{template['id'].value}{'' if version is None else f':{version}'}"
-    return f"read the launch template with `gpu-clusters import --launch-template {name}`"
+    return f"read it with `gpu-clusters import --launch-template {name}`"
 
 
 def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
@@ -217,6 +233,22 @@ def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
             part=part["volumeSize"] if part["volumeSize"].exists else part,
         ),
     )
+
+
+def _fill_of_template(draft: Draft, group: Group) -> None:
+    """A group with a launch template of its own: eksctl adds nothing to it, so only the template has the rest."""
+    template, key = group.part["launchTemplate"], ("training", "fleets", group.name)
+    where = f"in launch template {template['id'].value}"
+    write_nodes(draft, group)
+    if group.market is Market.ON_DEMAND and not group.is_reserved:
+        draft.fill(*key, "capacity", value="on_demand", why=f"the market and the reservation {where}", of=template)
+    else:
+        write_capacity(draft, group)
+    if group.instance_type.supports_efa:
+        draft.fill(*key, "efa", value=True, why=f"whether the network interfaces {where} have EFA", of=template)
+    why = f"the size of the root volume {where}"
+    draft.fill(*key, "root_volume", "size_gib", value=DEFAULT_SIZE_GIB, why=why, of=template)
+    draft.note(Change.REPLACED, f"the library writes the launch template: to see what yours has, {_by_command(template)}", template)
 
 
 def _counts(part: Part) -> tuple[int, int, int]:
@@ -423,7 +455,11 @@ def _write_system_nodes(draft: Draft, others: Sequence[Part]) -> None:
 
 
 def deployed_by_eksctl(foreign: Foreign, groups: Sequence[Group]) -> Deployed:
-    """What eksctl deploys for groups (pkg/cfn/builder): launch templates, node groups, and subnets of a new VPC."""
+    """What eksctl deploys for groups (pkg/cfn/builder): launch templates, node groups, and subnets of a new VPC.
+
+    Groups with a launch template of their own are left out: the file does not have what it says.
+    """
+    groups = [group for group in groups if not group.part["launchTemplate"].exists]
     made = deployed_groups(groups, metadata={"HttpTokens": "required", "HttpPutResponseHopLimit": 2})
     is_new = not foreign.root["vpc"]["id"].exists and not foreign.root["vpc"]["cidr"].exists
     for group in groups:

@@ -254,14 +254,22 @@ def write_fleet(
     """
     key = ("training", "fleets", group.name)
     write_nodes(draft, group)
-    _write_capacity(draft, (*key, "capacity"), group, no_spot_price)
+    write_capacity(draft, group, no_spot_price)
     _write_placement(draft, key, group)
     write_efa(draft, group)
     _write_volume(draft, (*key, "root_volume"), group.volume)
     note_addresses(draft, group, orchestrator, theirs=group.addresses)
 
 
-def _write_capacity(draft: Draft, key: tuple[str, ...], group: Group, no_spot_price: str) -> None:
+def write_capacity(draft: Draft, group: Group, no_spot_price: str = "") -> None:
+    """Write where the nodes of a fleet come from; nothing for On-Demand Instances, which are the default.
+
+    Args:
+        draft: The cluster file.
+        group: The nodes.
+        no_spot_price: Why the orchestrator takes no price limit of Spot; empty if it takes one.
+    """
+    key = ("training", "fleets", group.name, "capacity")
     if group.market is Market.SPOT:
         price = group.spot_price
         if price is not None and no_spot_price:

@@ -118,6 +118,24 @@ def test_a_file_that_breaks_no_rule_of_its_own() -> None:
     assert {one.id for one in _import(_file()).broken} == {"GPU-EKS-052"}
 
 
+def test_what_only_a_launch_template_of_the_group_has_is_filled_in_and_not_judged() -> None:
+    template = {"id": "lt-0a1b2c3d4e5f60718", "version": "3"}
+    group = {"name": "own", "launchTemplate": template, "instanceTypes": ["p5.48xlarge"], "desiredCapacity": 2}
+    made = _import(_file({**group, "availabilityZones": ["us-east-1a"]}))
+    filled = {note.what for note in made.notes if note.change is Change.FILLED}
+    assert {f"training.fleets.own.{key}" for key in ("capacity", "efa", "root_volume.size_gib")} <= filled
+    assert "placement" not in _fleet(_file(group), "own")
+    assert not made.broken
+    assert any("import --launch-template lt-0a1b2c3d4e5f60718:3" in note.text for note in made.notes)
+
+
+def test_the_market_of_a_group_with_a_launch_template_is_in_the_file() -> None:
+    """As pkg/cfn/builder/managed_nodegroup.go has it: the capacity type is that of the node group."""
+    template = {"id": "lt-0a1b2c3d4e5f60718"}
+    group = {"name": "own", "launchTemplate": template, "instanceTypes": ["p5.48xlarge"], "spot": True}
+    assert _fleet(_file(group), "own")["capacity"] == {"spot": {}}
+
+
 # Capacity and numbers.
 
 
