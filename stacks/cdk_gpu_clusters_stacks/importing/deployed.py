@@ -52,7 +52,14 @@ LOST: Mapping[str, str] = {
     f"{_LAUNCH}.NetworkInterfaces": "the library lays out the network interfaces",
     f"{_LAUNCH}.TagSpecifications": "write the tags as `tags` of the fleet",
     f"{_LAUNCH}.BlockDeviceMappings": "nodes have one volume, and their local disks at /scratch",
-    f"{_GROUP}.TargetGroupARNs": "fleets of `inference` have a load balancer; those of `training` have none",
+    f"{_LAUNCH}.Placement.GroupId": "give the name of this placement group, which the account does not say",
+    f"{_LAUNCH}.CapacityReservationSpecification": "`capacity` of the fleet names a reservation, or none",
+    f"{_GROUP}.CapacityReservationSpecification": "`capacity` of the fleet names one reservation, or a group of them",
+    **dict.fromkeys(
+        (f"{_GROUP}.{name}" for name in ("LoadBalancerNames", "TargetGroupARNs", "TrafficSources")),
+        "fleets of `inference` have a load balancer; those of `training` have none",
+    ),
+    f"{_GROUP}.WarmPoolConfiguration": "fleets have no warm pool",
     f"{_GROUP}.TerminationPolicies": "the library sets the rules by which nodes end",
     f"{_GROUP}.HealthCheckType": "the watchdog of each node reports its health to EC2 Auto Scaling",
     f"{_GROUP}.HealthCheckGracePeriod": "the library knows how long a boot takes",
@@ -161,8 +168,9 @@ class _Reader:
         launch = data.get(_LAUNCH, {})
         subnets = _subnet_ids(data)
         groups = sorted(set(_security_groups(launch)))
-        target = launch.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-        placement = launch.get("Placement", {}).get("GroupName")
+        reservation = _reservation(self.foreign.root).value
+        placement = _placement(self.foreign.root)
+        by = "GroupIds" if placement.key[-1] == "GroupId" else "GroupNames"
         image = launch.get("ImageId")
         answers = {
             "subnets": self._described(SUBNETS, "Subnets", SubnetIds=subnets) if subnets else [],
@@ -171,13 +179,11 @@ class _Reader:
             )
             if groups
             else [],
-            "placement": self._described(PLACEMENT_GROUPS, "PlacementGroups", GroupNames=[placement])
-            if placement
+            "placement": self._described(PLACEMENT_GROUPS, "PlacementGroups", **{by: [placement.value]})
+            if placement.exists
             else [],
-            "reservation": self._described(
-                RESERVATIONS, "CapacityReservations", CapacityReservationIds=[target["CapacityReservationId"]]
-            )
-            if target.get("CapacityReservationId")
+            "reservation": self._described(RESERVATIONS, "CapacityReservations", CapacityReservationIds=[reservation])
+            if reservation
             else [],
             "image": self._described(IMAGES, "Images", ImageIds=[image]) if str(image).startswith("ami-") else [],
         }
@@ -185,6 +191,9 @@ class _Reader:
         for rule in answers["rules"]:
             kind = DIRECTIONS[bool(rule.get("IsEgress"))]
             traffic.setdefault(str(rule.get("GroupId")), []).append((kind, rule_properties(rule)))
+        if by == "GroupIds" and answers["placement"]:
+            launch["Placement"] = {**launch["Placement"], "GroupName": answers["placement"][0].get("GroupName")}
+            del launch["Placement"]["GroupId"]
         return Found(
             foreign=self.foreign,
             subnets={str(one.get("SubnetId")): one for one in answers["subnets"]},
@@ -226,6 +235,33 @@ def _subnet_ids(data: Mapping[str, Any]) -> list[str]:
     of_group = data.get(_GROUP, {}).get("VPCZoneIdentifier") or []
     of_launch = [one.get("SubnetId") for one in data.get(_LAUNCH, {}).get("NetworkInterfaces", ())]
     return list(dict.fromkeys(str(one) for one in (*of_group, *of_launch) if one))
+
+
+def _reservation(root: Part) -> Part:
+    """The id of the reservation or block. That of the group comes before that of the launch template."""
+    of_group = _target_of_group(root)["CapacityReservationIds"].items()
+    return of_group[0] if of_group else _target_of_launch(root)["CapacityReservationId"]
+
+
+def _reservation_group(root: Part) -> Part:
+    """The ARN of the resource group of reservations."""
+    of_group = _target_of_group(root)["CapacityReservationResourceGroupArns"].items()
+    return of_group[0] if of_group else _target_of_launch(root)["CapacityReservationResourceGroupArn"]
+
+
+def _target_of_group(root: Part) -> Part:
+    return root[_GROUP]["CapacityReservationSpecification"]["CapacityReservationTarget"]
+
+
+def _target_of_launch(root: Part) -> Part:
+    return root[_LAUNCH]["CapacityReservationSpecification"]["CapacityReservationTarget"]
+
+
+def _placement(root: Part) -> Part:
+    """The placement group of the group, or that of the launch template, which can be its id."""
+    launch = root[_LAUNCH]["Placement"]
+    named = (root[_GROUP]["PlacementGroup"], launch["GroupName"], launch["GroupId"])
+    return next((one for one in named if one.value), launch["GroupName"])
 
 
 def _security_groups(launch: Mapping[str, Any]) -> Iterator[str]:
@@ -274,12 +310,12 @@ def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Grou
     root = found.foreign.root
     launch, group = root[_LAUNCH], root[_GROUP]
     market, market_part, price = _market(launch, group)
-    target = launch["CapacityReservationSpecification"]["CapacityReservationTarget"]
-    placement = launch["Placement"]["GroupName"]
+    placement = _placement(root)
+    is_named = placement.exists and placement.key[-1] != "GroupId"
     interfaces = launch["NetworkInterfaces"].items()
     layout = [_interface(one) for one in interfaces] or [{"NetworkCardIndex": 0, "DeviceIndex": 0}]
     disk = next(iter(launch["BlockDeviceMappings"].items()), launch["BlockDeviceMappings"])["Ebs"]
-    reservation, arn = target["CapacityReservationId"], target["CapacityReservationResourceGroupArn"]
+    reservation, arn = _reservation(root), _reservation_group(root)
     is_reserved = reservation.exists or arn.exists
     least, most = group["MinSize"].number(), group["MaxSize"].number()
     return Group(
@@ -296,7 +332,7 @@ def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Grou
         spot_price=(float(str(price.text())), price) if _is_price(price) else None,
         reservation=reservation if reservation.exists else None,
         reservation_group=arn if arn.exists else None,
-        placement_group=placement if placement.exists and found.strategy in ("", "cluster") else None,
+        placement_group=placement if is_named and found.strategy in ("", "cluster") else None,
         placed=found.strategy == "cluster" or (placement.exists and not is_reserved),
         efa=any(str(one.get("InterfaceType", "")).startswith("efa") for one in layout),
         efa_part=launch["NetworkInterfaces"] if interfaces else launch,
@@ -370,6 +406,9 @@ def _write_rest(draft: Draft, found: Found, made: Group) -> None:
     if not group.exists:
         draft.marks[(*key, "nodes")] = "the number of nodes; a launch template has none"
         draft.notes.append(Note(Change.FILLED, ".".join((*key, "nodes")), draft.marks[(*key, "nodes")]))
+    preference = group["CapacityReservationSpecification"]["CapacityReservationPreference"]
+    if preference.value == "default":
+        preference.skip()
     for part in (group["LaunchTemplate"], group["VPCZoneIdentifier"], launch["MetadataOptions"]):
         part.skip()
     specification = group["MixedInstancesPolicy"]["LaunchTemplate"]["LaunchTemplateSpecification"]
@@ -457,13 +496,21 @@ def _add_traffic(made: Deployed, found: Found, names: Mapping[str, object]) -> N
 
 
 def _add_launch(made: Deployed, found: Found, name: str, names: Mapping[str, object]) -> None:
+    """What nodes are launched with: what the group decides is put into the launch template."""
     launch = found.foreign.root[_LAUNCH]
     data: dict[str, Any] = {str(part.key[-1]): _linked(part.value, names) for part in launch.children()}
-    placement = data.get("Placement", {}).get("GroupName")
-    if placement and found.strategy:
+    placement = _placement(found.foreign.root)
+    if placement.exists and found.strategy:
         group = {"Type": "AWS::EC2::PlacementGroup", "Properties": {"Strategy": found.strategy}}
         made.resources[f"{name}Placement"] = group
-        data["Placement"] = {**data["Placement"], "GroupName": {"Ref": f"{name}Placement"}}
+        data["Placement"] = {**data.get("Placement", {}), "GroupName": {"Ref": f"{name}Placement"}}
+    reservation, arn = _reservation(found.foreign.root), _reservation_group(found.foreign.root)
+    target = {"CapacityReservationId": reservation.value, "CapacityReservationResourceGroupArn": arn.value}
+    if reservation.exists or arn.exists:
+        target = {key: value for key, value in target.items() if value is not None}
+        data["CapacityReservationSpecification"] = {"CapacityReservationTarget": target}
+        key = (name, "Properties", _LAUNCH, "CapacityReservationSpecification")
+        made.origins[key] = reservation if reservation.exists else arn
     made.resources[name] = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}
     made.origins[(name,)] = launch
     for part in launch.children():

@@ -215,6 +215,84 @@ def test_a_price_limit_of_spot_stays_on_plain_ec2() -> None:
     }
 
 
+_ARN = "arn:aws:resource-groups:us-east-1:111122223333:group/mine"
+
+
+@pytest.mark.parametrize(
+    ("target", "capacity"),
+    [
+        ({"CapacityReservationIds": ["cr-0a1b2c3d4e5f60718"]}, {"reservation": "cr-0a1b2c3d4e5f60718"}),
+        ({"CapacityReservationResourceGroupArns": [_ARN]}, {"reservation_group": _ARN}),
+    ],
+)
+def test_a_reservation_of_the_group_stays(target: Values, capacity: Values) -> None:
+    fake = _account_with_group(
+        CapacityReservationSpecification={
+            "CapacityReservationPreference": "capacity-reservations-only",
+            "CapacityReservationTarget": target,
+        }
+    )
+    fleet = _cluster(_import(fake))["training"]["fleets"]["trainers"]
+    assert fleet["capacity"] == {**capacity, "placement_group": "rack"}
+    assert ("ec2.describe_capacity_reservations" in fake.names()) is ("reservation" in capacity)
+
+
+def test_a_second_reservation_of_the_group_is_lost() -> None:
+    target = {"CapacityReservationIds": ["cr-0a1b2c3d4e5f60718", "cr-0a1b2c3d4e5f60719"]}
+    made = _import(_account_with_group(CapacityReservationSpecification={"CapacityReservationTarget": target}))
+    lost = {note.what for note in made.notes if note.change is Change.LOST}
+    where = "AutoScalingGroup.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationIds"
+    assert f"{where}[1]" in lost
+    assert f"{where}[0]" not in lost
+
+
+def test_what_a_fleet_has_not_is_named_as_lost() -> None:
+    arn = "arn:aws:vpc-lattice:us-east-1:111122223333:targetgroup/tg-0a1b2c3d4e5f60718"
+    fake = _account_with_group(
+        LoadBalancerNames=["classic"],
+        TrafficSources=[{"Identifier": arn, "Type": "vpc-lattice"}],
+        WarmPoolConfiguration={"MinSize": 1},
+        CapacityReservationSpecification={"CapacityReservationPreference": "default"},
+    )
+    lost = {note.what: note.text for note in _import(fake).notes if note.change is Change.LOST}
+    for name in ("LoadBalancerNames", "TrafficSources"):
+        assert "load balancer" in lost[f"AutoScalingGroup.{name}"]
+    assert "warm pool" in lost["AutoScalingGroup.WarmPoolConfiguration"]
+    assert not any("CapacityReservation" in name for name in lost)
+
+
+@pytest.mark.parametrize(
+    ("launch", "of_group"),
+    [({"GroupId": "pg-0a1b2c3d4e5f60718"}, {}), ({}, {"PlacementGroup": "rack"}), ({"GroupName": "rack"}, {})],
+)
+def test_a_placement_group_by_its_id_or_of_the_group_is_read(launch: Values, of_group: Values) -> None:
+    fake = _account_with_group(_launch(Placement=launch, CapacityReservationSpecification=BLOCK), **of_group)
+    made = _import(fake)
+    assert _cluster(made)["training"]["fleets"]["trainers"]["capacity"]["placement_group"] == "rack"
+    (asked,) = [one.parameters for one in fake.asked if one.name == "ec2.describe_placement_groups"]
+    assert asked == ({"GroupIds": ["pg-0a1b2c3d4e5f60718"]} if "GroupId" in launch else {"GroupNames": ["rack"]})
+
+
+def test_the_id_of_a_placement_group_that_may_not_be_read_is_lost() -> None:
+    denied = Refusal("UnauthorizedOperation", "You are not authorized to perform this operation")
+    launch = _launch(Placement={"GroupId": "pg-0a1b2c3d4e5f60718"}, CapacityReservationSpecification=BLOCK)
+    made = _import(_account(launch, ec2__describe_placement_groups=denied))
+    assert _cluster(made)["training"]["fleets"]["trainers"]["capacity"] == {"reservation": "cr-0a1b2c3d4e5f60718"}
+    lost = {note.what for note in made.notes if note.change is Change.LOST}
+    assert "LaunchTemplateData.Placement.GroupId" in lost
+
+
+def test_the_rules_judge_the_placement_group_and_the_reservation_of_the_group() -> None:
+    """EC2 does not launch a Capacity Block into a placement group."""
+    launch = _launch(InstanceMarketOptions={"MarketType": "capacity-block"})
+    del launch["Placement"]
+    target = {"CapacityReservationTarget": {"CapacityReservationIds": ["cr-0a1b2c3d4e5f60718"]}}
+    alone = {one.id for one in _import(_account_with_group(launch)).broken}
+    assert {"GPU-CAP-002", "GPU-CAP-030"} & alone == {"GPU-CAP-030"}
+    fake = _account_with_group(launch, CapacityReservationSpecification=target, PlacementGroup="rack")
+    assert {"GPU-CAP-002", "GPU-CAP-030"} & {one.id for one in _import(fake).broken} == {"GPU-CAP-002"}
+
+
 def _of_policy(**shares: object) -> Imported:
     policy = {
         "LaunchTemplate": {
