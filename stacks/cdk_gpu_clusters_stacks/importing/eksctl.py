@@ -212,7 +212,8 @@ def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
         type_part=type_part,
         minimum=least,
         maximum=most,
-        desired=desired,
+        # EKS user guide, "Create a managed node group with Capacity Blocks": the size is 0 before the block is active.
+        desired=desired or None if is_block else desired,
         counts=next((part[name] for name in ("maxSize", "desiredCapacity", "minSize") if part[name].exists), part),
         market=market,
         market_part=part["instanceMarketOptions"] if is_block else market_part or part["spot"],

@@ -160,6 +160,7 @@ def test_a_capacity_block_takes_the_desired_nodes() -> None:
     }
     fleet = _fleet(_file(_group(**changes)))
     assert (fleet["nodes"], fleet["capacity"]["capacity_block"]) == (2, "cr-0a1b2c3d4e5f60718")
+    assert _fleet(_file(_group(**changes, desiredCapacity=0)))["nodes"] == 8
 
 
 @pytest.mark.parametrize(
