@@ -73,6 +73,7 @@ LOST: Mapping[str, str] = {
     "iamIdentityMappings": "write roles and users as `admin_principal_arns` of `eks`",
     "identityProviders": _BY_HAND,
     "karpenter": "write `managed_by: karpenter` for a fleet whose nodes Karpenter is to launch",
+    "privateCluster": "a closed network has the endpoints that its nodes need",
     "secretsEncryption": "secrets in the cluster are encrypted with a key that is made for it",
     "vpc.nat": "a network made here has one NAT gateway, in the zone of the fleets",
     "vpc.clusterEndpoints": "the API server is reached from inside the network; write `public_access_cidrs` of `eks` "
@@ -316,6 +317,9 @@ def _write_network(draft: Draft, place: Place, region: str, root: Part, groups: 
         else:
             _fill_zone(draft, place, of_cluster)
         _write_zones(draft, root["availabilityZones"])
+        private = root["privateCluster"]["enabled"]
+        if private.flag():
+            draft.put("network", "egress", value="closed", of=private)
         if vpc["cidr"].exists:
             draft.put("network", "cidr", value=vpc["cidr"].text(), of=vpc["cidr"])
         _note_zones(draft, zones)
@@ -410,9 +414,12 @@ def _write_subnets(draft: Draft, name: str, subnets: Mapping[str, Part], region:
 def _write_cluster(draft: Draft, root: Part, others: Sequence[Part]) -> None:
     write_version(draft, root["metadata"]["version"])
     endpoints, cidrs = root["vpc"]["clusterEndpoints"], root["vpc"]["publicAccessCIDRs"]
-    if cidrs.exists:
+    is_public = endpoints["publicAccess"].flag() is not False and not root["privateCluster"]["enabled"].flag()
+    if not is_public:
+        cidrs.skip()
+    elif cidrs.exists:
         draft.put("eks", "public_access_cidrs", value=cidrs.texts(), of=cidrs)
-    elif endpoints["publicAccess"].flag() is not False:
+    else:
         text = "the API server was reached from the entire internet; here from inside the network only"
         draft.notes.append(Note(Change.BETTER, "vpc.publicAccessCIDRs", text))
     endpoints["privateAccess"].flag()

@@ -317,6 +317,20 @@ def test_administrators_and_the_ranges_of_the_api_server_stay() -> None:
     assert eks["public_access_cidrs"] == ["203.0.113.0/24"]
 
 
+def test_a_private_cluster_stays_closed() -> None:
+    made = _import(_file(privateCluster={"enabled": True}))
+    assert made.text is not None, made.findings
+    assert yaml.safe_load(made.text)["network"] == {"egress": "closed", "availability_zone": "us-east-1a"}
+    assert not any("internet" in note.text or "privateCluster" in note.what for note in made.notes)
+
+
+def test_an_api_server_without_a_public_endpoint_gets_none() -> None:
+    vpc = {"clusterEndpoints": {"publicAccess": False}, "publicAccessCIDRs": ["203.0.113.0/24"]}
+    assert "public_access_cidrs" not in _cluster(_file(vpc=vpc))["eks"]
+    open_one = {**vpc, "clusterEndpoints": {"publicAccess": True}}
+    assert "public_access_cidrs" not in _cluster(_file(vpc=open_one, privateCluster={"enabled": True}))["eks"]
+
+
 def test_a_version_that_eks_has_no_more_is_replaced() -> None:
     values = _file()
     values["metadata"]["version"] = "1.14"
