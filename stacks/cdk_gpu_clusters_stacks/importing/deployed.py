@@ -32,7 +32,7 @@ from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 from ._rules import DEPLOYED
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
-from .group import NO_MIX, Group, Market, Volume, accelerated, fleet_name, is_spot, write_fleet
+from .group import NO_DESIRED, NO_MIX, Group, Market, Volume, accelerated, fleet_name, is_spot, write_fleet
 from .judge import Deployed, logical_id
 from .network import Place, put_existing_network
 
@@ -66,7 +66,7 @@ LOST: Mapping[str, str] = {
     f"{_GROUP}.MixedInstancesPolicy.LaunchTemplate.Overrides": "a fleet has one instance type: the first one",
     f"{_MIX}.OnDemandBaseCapacity": NO_MIX,
     f"{_MIX}.OnDemandPercentageAboveBaseCapacity": NO_MIX,
-    f"{_GROUP}.DesiredCapacity": "a fleet has a fixed number of nodes, or scales from its least number",
+    f"{_GROUP}.DesiredCapacity": NO_DESIRED,
 }
 _SYSTEMS = {"al2023": "al2023", "ubuntu-noble-24.04": "ubuntu-24.04", "ubuntu-jammy-22.04": "ubuntu-22.04",
             "Ubuntu 24.04": "ubuntu-24.04", "Ubuntu 22.04": "ubuntu-22.04", "Amazon Linux 2023": "al2023"}  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
+from cdk_gpu_clusters.rules.kubernetes_labels import node_taints
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 
 from ._rules import TYPE
@@ -17,6 +18,7 @@ from .draft import Change, Draft, Note
 from .eks import write_version
 from .foreign import Foreign, Part
 from .group import (
+    NO_DESIRED,
     NO_MIX,
     Group,
     Market,
@@ -52,7 +54,6 @@ _OF_GROUP = {
     "securityGroups": _OWN_GROUP,
     "ssh": "sessions come through Systems Manager; nodes have no SSH key",
     "tags": "tags of the Cluster Autoscaler are set by the library",
-    "taints": _KUBELET,
     "updateConfig": "`update` of the fleet decides whether a change replaces running nodes",
     "volumeKmsKeyID": "write the ARN of the key as `encryption_key_arn` of `root_volume`",
 }
@@ -296,11 +297,30 @@ def _write_node(draft: Draft, group: Group) -> None:
     for extra in (*part["instanceTypes"].items(), *part["instancesDistribution"]["instanceTypes"].items()):
         if extra.key != group.type_part.key:
             draft.note(Change.LOST, f"a fleet has one instance type: {group.instance_type.name}", extra)
+    desired = part["desiredCapacity"]
+    if group.minimum != group.maximum and desired.value not in (None, group.minimum) and group.market is not Market.BLOCK:
+        draft.note(Change.LOST, NO_DESIRED, desired)
+    _note_taints(draft, group)
     if part["nodeRepairConfig"].exists:
         draft.note(Change.REPLACED, "the watchdog of each node repairs and replaces it", part["nodeRepairConfig"])
     if "localStorage" in str(part["overrideBootstrapCommand"].value):
         text = "local disks are one file system at /scratch, as `strategy: RAID0` makes them; other settings are lost"
         draft.note(Change.REPLACED, text, part["overrideBootstrapCommand"])
+
+
+def _note_taints(draft: Draft, group: Group) -> None:
+    """Say which taint the nodes have, where eksctl would give them others, or none."""
+    taints = group.part["taints"]
+    if isinstance(taints.value, Mapping):
+        theirs = {f"{key}={value}" for key, value in taints.value.items()}
+    else:
+        theirs = {f"{one['key'].value}={one['value'].value or ''}:{one['effect'].value}" for one in taints.items()}
+    ours = {f"{one.key}={one.value}:{one.effect}" for one in node_taints(group.instance_type)}
+    taints.skip()
+    if theirs != ours:
+        text = f"nodes have the taint {', '.join(ours)} and no other: only pods that tolerate it run there"
+        of = taints if taints.exists else group.part
+        draft.notes.append(Note(Change.REPLACED, of.name, text, of.place))
 
 
 # Network and cluster.
@@ -426,8 +446,13 @@ def _write_cluster(draft: Draft, root: Part, others: Sequence[Part]) -> None:
     arns = [one["principalARN"] for one in root["accessConfig"]["accessEntries"].items() if _is_admin(one)]
     arns += [one["arn"] for one in root["iamIdentityMappings"].items() if "system:masters" in str(one["groups"].value)]
     found = [text for part in arns if _PRINCIPAL.fullmatch(text := part.text() or "")]
+    creator = root["accessConfig"]["bootstrapClusterCreatorAdminPermissions"]
     if found:
         draft.put("eks", "admin_principal_arns", value=found, of=arns[0])
+    elif creator.flag() is not False:
+        why = "who administers the cluster: with eksctl, whoever made it"
+        draft.fill("eks", "admin_principal_arns", value=["arn:aws:iam::111122223333:role/platform"], why=why)
+    creator.skip()
     _write_system_nodes(draft, others)
 
 

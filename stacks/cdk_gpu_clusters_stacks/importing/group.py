@@ -150,6 +150,8 @@ def is_spot(base: Part, above: Part) -> bool:
     return (first, percentage) == (0, 0)
 
 
+#: What becomes of a number of nodes at first.
+NO_DESIRED = "a fleet has a fixed number of nodes, or scales from its least number"
 #: What becomes of the shares of a mix.
 NO_MIX = "a fleet is Spot or On-Demand, and this mix becomes On-Demand: write another fleet with `capacity: spot`"
 

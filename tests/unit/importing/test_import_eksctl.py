@@ -35,6 +35,7 @@ def _file(*groups: Values, unmanaged: tuple[Values, ...] = (), **changes: object
         "apiVersion": "eksctl.io/v1alpha5",
         "kind": "ClusterConfig",
         "metadata": {"name": "mine", "region": "us-east-1", "version": "1.34"},
+        "accessConfig": {"bootstrapClusterCreatorAdminPermissions": False},
         "managedNodeGroups": list(groups) if groups or unmanaged else [_group()],
         **({"nodeGroups": list(unmanaged)} if unmanaged else {}),
         **changes,
@@ -208,6 +209,37 @@ def test_shares_that_the_file_leaves_out_are_those_of_auto_scaling(
     assert bool(notes) is is_noted
 
 
+@pytest.mark.parametrize(
+    ("sizes", "is_noted"),
+    [
+        ({"minSize": 0, "desiredCapacity": 8, "maxSize": 8}, True),
+        ({"minSize": 2, "desiredCapacity": 2, "maxSize": 8}, False),
+        ({"minSize": 8, "desiredCapacity": 8, "maxSize": 8}, False),
+    ],
+)
+def test_a_number_of_nodes_at_first_is_lost(sizes: Values, is_noted: bool) -> None:
+    lost = {note.what for note in _import(_file(_group(**sizes))).notes if note.change is Change.LOST}
+    assert ("managedNodeGroups[0].desiredCapacity" in lost) is is_noted
+
+
+@pytest.mark.parametrize(
+    ("taints", "where"),
+    [
+        (None, "managedNodeGroups[0]"),
+        ([{"key": "team", "value": "a", "effect": "NoSchedule"}], "managedNodeGroups[0].taints"),
+        ([{"key": "team", "effect": "NoSchedule"}], "managedNodeGroups[0].taints"),
+        ({"nvidia.com/gpu": "true:NoExecute"}, "managedNodeGroups[0].taints"),
+        ([{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}], None),
+        ({"nvidia.com/gpu": "true:NoSchedule"}, None),
+    ],
+)
+def test_the_taint_of_the_nodes_is_named_where_the_file_has_others(taints: object, where: str | None) -> None:
+    made = _import(_file(_group(**({} if taints is None else {"taints": taints}))))
+    noted = [note.what for note in made.notes if "nvidia.com/gpu=true:NoSchedule" in note.text]
+    assert noted == ([] if where is None else [where])
+    assert not any("taints" in note.what for note in made.notes if note.change is Change.LOST)
+
+
 # Network and cluster.
 
 
@@ -329,6 +361,13 @@ def test_an_api_server_without_a_public_endpoint_gets_none() -> None:
     assert "public_access_cidrs" not in _cluster(_file(vpc=vpc))["eks"]
     open_one = {**vpc, "clusterEndpoints": {"publicAccess": True}}
     assert "public_access_cidrs" not in _cluster(_file(vpc=open_one, privateCluster={"enabled": True}))["eks"]
+
+
+def test_who_administers_the_cluster_is_to_be_filled_in_where_eksctl_takes_its_caller() -> None:
+    made = _import(_file(accessConfig={"authenticationMode": "API"}))
+    filled = {note.what for note in made.notes if note.change is Change.FILLED}
+    assert filled == {"eks.admin_principal_arns"}
+    assert "admin_principal_arns" not in _cluster(_file())["eks"]
 
 
 def test_a_version_that_eks_has_no_more_is_replaced() -> None:
