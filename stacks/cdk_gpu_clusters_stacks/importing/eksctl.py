@@ -205,7 +205,8 @@ def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
     market_part, price = _market(part)
     efa = bool(part["efaEnabled"].flag())
     named = part["placement"]["groupName"]
-    is_reserved = reservation.exists or arn.exists
+    # pkg/cfn/builder: nodegroup.go and managed_launch_template.go.
+    is_unmanaged = part.key[0] == "nodeGroups"
     market = Market.BLOCK if is_block else Market.SPOT if market_part is not None else Market.ON_DEMAND
     return Group(
         name=fleet_name(part["name"].text() or "nodes"),
@@ -223,7 +224,7 @@ def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
         reservation=reservation if reservation.exists else None,
         reservation_group=arn if arn.exists else None,
         placement_group=named if named.exists else None,
-        placed=named.exists or (efa and not is_reserved),
+        placed=named.exists or (efa and (is_unmanaged or not part["capacityReservation"].exists)),
         efa=efa,
         efa_part=part["efaEnabled"] if part["efaEnabled"].exists else part,
         interfaces=_interfaces(kind) if efa else [{"NetworkCardIndex": 0, "DeviceIndex": 0}],
@@ -292,7 +293,7 @@ def _write_node(draft: Draft, group: Group) -> None:
     for tag in part["tags"].children():
         if "k8s.io/" not in str(tag.key[-1]) and tag.exists:
             draft.put(*key, "tags", str(tag.key[-1]), value=tag.text() or "", of=tag)
-    for name in ("instancePrefix", "instanceName", "privateNetworking", "disableIMDSv1", "ebsOptimized"):
+    for name in ("instancePrefix", "instanceName", "privateNetworking", "disableIMDSv1", "disablePodIMDS", "ebsOptimized"):
         part[name].skip()
     for extra in (*part["instanceTypes"].items(), *part["instancesDistribution"]["instanceTypes"].items()):
         if extra.key != group.type_part.key:
@@ -497,9 +498,12 @@ def deployed_by_eksctl(foreign: Foreign, groups: Sequence[Group]) -> Deployed:
     is_new = not foreign.root["vpc"]["id"].exists and not foreign.root["vpc"]["cidr"].exists
     for group in groups:
         name = logical_id(group.name)
-        if group.part["disableIMDSv1"].flag() is False:
-            data = made.resources[name]["Properties"]["LaunchTemplateData"]
-            data["MetadataOptions"]["HttpTokens"] = "optional"
+        # pkg/cfn/builder/nodegroup.go, makeMetadataOptions.
+        options = made.resources[name]["Properties"]["LaunchTemplateData"]["MetadataOptions"]
+        if group.part["disablePodIMDS"].flag():
+            options["HttpPutResponseHopLimit"] = 1
+        elif group.part["disableIMDSv1"].flag() is False:
+            options["HttpTokens"] = "optional"
         # pkg/cfn/builder/vpc.go: 192.168.0.0/16, in subnets of /19.
         subnet = {
             "VpcId": "vpc-0123456789abcdef0",

@@ -137,6 +137,38 @@ def test_the_market_of_a_group_with_a_launch_template_is_in_the_file() -> None:
     assert _fleet(_file(group), "own")["capacity"] == {"spot": {}}
 
 
+@pytest.mark.parametrize(
+    ("changes", "broken"),
+    [
+        ({"disablePodIMDS": True}, set()),
+        ({"disablePodIMDS": True, "disableIMDSv1": False}, set()),
+        ({"disableIMDSv1": False}, {"GPU-EKS-052", "GPU-LT-010"}),
+    ],
+)
+def test_the_options_of_the_metadata_service_are_those_of_eksctl(changes: Values, broken: set[str]) -> None:
+    made = _import(_file(_group(**changes)))
+    assert {one.id for one in made.broken} == broken
+    assert not any("IMDS" in note.what for note in made.notes)
+
+
+_BLOCK = {
+    "instanceMarketOptions": {"marketType": "capacity-block"},
+    "capacityReservation": {"capacityReservationTarget": {"capacityReservationID": "cr-0a1b2c3d4e5f60718"}},
+}
+
+
+def test_eksctl_puts_nodes_that_it_manages_itself_into_a_placement_group_also_with_a_reservation() -> None:
+    """EC2 does not launch a Capacity Block into a placement group (GPU-CAP-002)."""
+    assert "GPU-CAP-002" in {one.id for one in _import(_file(unmanaged=(_group(**_BLOCK),))).broken}
+    assert "GPU-CAP-002" not in {one.id for one in _import(_file(_group(**_BLOCK))).broken}
+
+
+def test_a_managed_group_with_a_preference_for_reservations_has_no_placement_group() -> None:
+    preferred = {"capacityReservation": {"capacityReservationPreference": "none"}}
+    assert _fleet(_file(_group(**preferred)))["placement"] == "none"
+    assert _fleet(_file(unmanaged=(_group(**preferred),)))["placement"] == "cluster"
+
+
 # Capacity and numbers.
 
 
