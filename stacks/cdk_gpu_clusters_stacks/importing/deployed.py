@@ -68,6 +68,8 @@ LOST: Mapping[str, str] = {
     f"{_MIX}.OnDemandPercentageAboveBaseCapacity": NO_MIX,
     f"{_GROUP}.DesiredCapacity": NO_DESIRED,
 }
+#: Of images of Amazon Linux, and of Ubuntu: EC2 user guide, "Device names for volumes on Amazon EC2 instances".
+_ROOT_DEVICES = ("/dev/xvda", "/dev/sda1")
 _SYSTEMS = {"al2023": "al2023", "ubuntu-noble-24.04": "ubuntu-24.04", "ubuntu-jammy-22.04": "ubuntu-22.04",
             "Ubuntu 24.04": "ubuntu-24.04", "Ubuntu 22.04": "ubuntu-22.04", "Amazon Linux 2023": "al2023"}  # fmt: skip
 
@@ -87,6 +89,7 @@ class Found:
         reservation: The described reservation or block; None if there is none, or it was not read.
         strategy: Strategy of the placement group; empty if it is unknown.
         image_name: Name of the image; empty if it is unknown.
+        root_devices: Names that its root device can have; one if the image was read.
         traffic: Rules of the security groups, by group, as properties.
         warnings: What could not be read, and is to be filled in.
     """
@@ -96,6 +99,7 @@ class Found:
     reservation: Mapping[str, Any] | None
     strategy: str
     image_name: str
+    root_devices: tuple[str, ...]
     traffic: dict[str, list[tuple[str, dict[str, Any]]]]
     warnings: list[Finding]
 
@@ -200,6 +204,8 @@ class _Reader:
             reservation=next(iter(answers["reservation"]), None),
             strategy=next((str(one.get("Strategy", "")) for one in answers["placement"]), ""),
             image_name=next((f"{one.get('Name', '')} {one.get('Description', '')}" for one in answers["image"]), ""),
+            root_devices=tuple(str(one["RootDeviceName"]) for one in answers["image"] if "RootDeviceName" in one)
+            or _ROOT_DEVICES,
             traffic=traffic,
             warnings=self.warnings,
         )
@@ -314,7 +320,6 @@ def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Grou
     is_named = placement.exists and placement.key[-1] != "GroupId"
     interfaces = launch["NetworkInterfaces"].items()
     layout = [_interface(one) for one in interfaces] or [{"NetworkCardIndex": 0, "DeviceIndex": 0}]
-    disk = next(iter(launch["BlockDeviceMappings"].items()), launch["BlockDeviceMappings"])["Ebs"]
     reservation, arn = _reservation(root), _reservation_group(root)
     is_reserved = reservation.exists or arn.exists
     least, most = group["MinSize"].number(), group["MaxSize"].number()
@@ -337,7 +342,7 @@ def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Grou
         efa=any(str(one.get("InterfaceType", "")).startswith("efa") for one in layout),
         efa_part=launch["NetworkInterfaces"] if interfaces else launch,
         interfaces=layout,
-        volume=_volume(disk, launch),
+        volume=_volume(found, launch),
     )
 
 
@@ -372,8 +377,14 @@ def _interface(part: Part) -> dict[str, object]:
     }
 
 
-def _volume(disk: Part, launch: Part) -> Volume:
-    disk["DeleteOnTermination"].skip()
+def _volume(found: Found, launch: Part) -> Volume:
+    """The root volume; without one in the launch template, the image decides."""
+    mappings = [one for one in launch["BlockDeviceMappings"].items() if one["DeviceName"].value in found.root_devices]
+    if not mappings:
+        return Volume(part=launch)
+    disk = mappings[0]["Ebs"]
+    for part in (mappings[0]["DeviceName"], disk["DeleteOnTermination"]):
+        part.skip()
     return Volume(
         size_gib=disk["VolumeSize"].number(),
         iops=disk["Iops"].number(),

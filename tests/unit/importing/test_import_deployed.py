@@ -161,6 +161,23 @@ def test_what_is_not_taken_over_is_lost() -> None:
     } <= lost
 
 
+@pytest.mark.parametrize(
+    ("root", "size"), [("/dev/sda1", 200), ("/dev/sdf", 4000), (None, 200), ("/dev/nvme0n1", None)]
+)
+def test_the_root_volume_is_that_of_the_root_device_of_the_image(root: str | None, size: int | None) -> None:
+    mappings = [
+        {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 4000, "VolumeType": "gp3"}},
+        {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 200, "VolumeType": "gp3"}},
+    ]
+    images = {"Images": [{"Name": "Ubuntu 24.04", **({"RootDeviceName": root} if root else {})}]}
+    made = _import(_account(_launch(BlockDeviceMappings=mappings), ec2__describe_images=images))
+    assert _cluster(made)["training"]["fleets"]["trainers"].get("root_volume", {}).get("size_gib") == size
+    lost = {note.what for note in made.notes if note.change is Change.LOST}
+    rest = {f"LaunchTemplateData.BlockDeviceMappings[{index}]" for index, one in enumerate(mappings)
+            if one["Ebs"]["VolumeSize"] != size}  # fmt: skip
+    assert {name for name in lost if "BlockDevice" in name} == (rest if size else {"LaunchTemplateData.BlockDeviceMappings"})
+
+
 def test_the_times_of_a_block_are_those_of_the_account() -> None:
     launch = _launch(InstanceMarketOptions={"MarketType": "capacity-block"}, CapacityReservationSpecification=BLOCK)
     del launch["Placement"]
