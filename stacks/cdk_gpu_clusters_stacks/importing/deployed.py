@@ -52,7 +52,8 @@ LOST: Mapping[str, str] = {
     f"{_LAUNCH}.NetworkInterfaces": "the library lays out the network interfaces",
     f"{_LAUNCH}.TagSpecifications": "write the tags as `tags` of the fleet",
     f"{_LAUNCH}.BlockDeviceMappings": "nodes have one volume, and their local disks at /scratch",
-    f"{_LAUNCH}.Placement.GroupId": "give the name of this placement group, which the account does not say",
+    f"{_LAUNCH}.Placement.GroupId": "write the name of this placement group, which could not be read, if capacity is "
+    "reserved in it",
     f"{_LAUNCH}.CapacityReservationSpecification": "`capacity` of the fleet names a reservation, or none",
     f"{_GROUP}.CapacityReservationSpecification": "`capacity` of the fleet names one reservation, or a group of them",
     **dict.fromkeys(

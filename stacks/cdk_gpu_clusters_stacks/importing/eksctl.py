@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType
+from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import node_taints
-from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 
 from ._rules import TYPE
 from .draft import Change, Draft, Note
@@ -82,6 +82,15 @@ LOST: Mapping[str, str] = {
     "vpc.securityGroup": _OWN_GROUP,
     "vpc.sharedNodeSecurityGroup": _OWN_GROUP,
 }
+#: Keys of a node group that the library decides as well as eksctl does, or better.
+_OF_LIBRARY = (
+    "instancePrefix",
+    "instanceName",
+    "privateNetworking",
+    "disableIMDSv1",
+    "disablePodIMDS",
+    "ebsOptimized",
+)
 _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d[a-z]")
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/.+")
 _GROUPS = ("managedNodeGroups", "nodeGroups")
@@ -162,7 +171,7 @@ def _groups(root: Part) -> tuple[list[Group], list[Part]]:
 
 
 def _types(part: Part) -> list[Part]:
-    """The types of a group: InstanceTypeList of types.go. `mixed` stands for the others."""
+    """The types of a group: InstanceTypeList of types.go. With several, the one type is `mixed`."""
     several = part["instanceTypes"].items() or part["instancesDistribution"]["instanceTypes"].items()
     one = part["instanceType"]
     if several or one.value == "mixed":
@@ -252,7 +261,8 @@ def _fill_of_template(draft: Draft, group: Group) -> None:
         draft.fill(*key, "efa", value=True, why=f"whether the network interfaces {where} have EFA", of=template)
     why = f"the size of the root volume {where}"
     draft.fill(*key, "root_volume", "size_gib", value=DEFAULT_SIZE_GIB, why=why, of=template)
-    draft.note(Change.REPLACED, f"the library writes the launch template: to see what yours has, {_by_command(template)}", template)
+    text = f"the library writes the launch template: to see what yours has, {_by_command(template)}"
+    draft.note(Change.REPLACED, text, template)
 
 
 def _counts(part: Part) -> tuple[int, int, int]:
@@ -293,13 +303,14 @@ def _write_node(draft: Draft, group: Group) -> None:
     for tag in part["tags"].children():
         if "k8s.io/" not in str(tag.key[-1]) and tag.exists:
             draft.put(*key, "tags", str(tag.key[-1]), value=tag.text() or "", of=tag)
-    for name in ("instancePrefix", "instanceName", "privateNetworking", "disableIMDSv1", "disablePodIMDS", "ebsOptimized"):
+    for name in _OF_LIBRARY:
         part[name].skip()
     for extra in (*part["instanceTypes"].items(), *part["instancesDistribution"]["instanceTypes"].items()):
         if extra.key != group.type_part.key:
             draft.note(Change.LOST, f"a fleet has one instance type: {group.instance_type.name}", extra)
     desired = part["desiredCapacity"]
-    if group.minimum != group.maximum and desired.value not in (None, group.minimum) and group.market is not Market.BLOCK:
+    is_scaled = group.minimum != group.maximum and group.market is not Market.BLOCK
+    if is_scaled and desired.value not in (None, group.minimum):
         draft.note(Change.LOST, NO_DESIRED, desired)
     _note_taints(draft, group)
     if part["nodeRepairConfig"].exists:
@@ -491,7 +502,7 @@ def _write_system_nodes(draft: Draft, others: Sequence[Part]) -> None:
 def deployed_by_eksctl(foreign: Foreign, groups: Sequence[Group]) -> Deployed:
     """What eksctl deploys for groups (pkg/cfn/builder): launch templates, node groups, and subnets of a new VPC.
 
-    Groups with a launch template of their own are left out: the file does not have what it says.
+    Groups with a launch template of their own are left out: the file does not have its values.
     """
     groups = [group for group in groups if not group.part["launchTemplate"].exists]
     made = deployed_groups(groups, metadata={"HttpTokens": "required", "HttpPutResponseHopLimit": 2})

@@ -175,7 +175,9 @@ def test_the_root_volume_is_that_of_the_root_device_of_the_image(root: str | Non
     lost = {note.what for note in made.notes if note.change is Change.LOST}
     rest = {f"LaunchTemplateData.BlockDeviceMappings[{index}]" for index, one in enumerate(mappings)
             if one["Ebs"]["VolumeSize"] != size}  # fmt: skip
-    assert {name for name in lost if "BlockDevice" in name} == (rest if size else {"LaunchTemplateData.BlockDeviceMappings"})
+    assert {name for name in lost if "BlockDevice" in name} == (
+        rest if size else {"LaunchTemplateData.BlockDeviceMappings"}
+    )
 
 
 def test_the_times_of_a_block_are_those_of_the_account() -> None:
