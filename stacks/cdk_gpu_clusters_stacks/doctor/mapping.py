@@ -189,6 +189,8 @@ def _pcs(*keys: str) -> Callable[[str], dict[str, str]]:
 
 #: State of suspended processes of an Auto Scaling group, which no property has: a template means that none is.
 SUSPENDED = "SuspendedProcesses"
+#: A warm pool is a resource of its own to CloudFormation, so a template never gives it here.
+WARM_POOL = "WarmPoolConfiguration"
 
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -215,7 +217,11 @@ KINDS: tuple[Kind, ...] = (
                 "InstanceMaintenancePolicy",
                 "InstanceLifecyclePolicy",
                 "DefaultInstanceWarmup",
+                "CapacityReservationSpecification",
+                "LoadBalancerNames",
                 "TargetGroupARNs",
+                "TrafficSources",
+                WARM_POOL,
                 "TerminationPolicies",
                 "Tags",
             ),

@@ -54,7 +54,9 @@ ORCHESTRATOR = define_rule(
 )
 TYPE = define_rule(
     "GPU-IMP-010",
-    "a compute resource of a ParallelCluster file to import states its instance type",
+    "a group of nodes to import states its instance type",
     source="AWS ParallelCluster user guide, Launch instances with Capacity Blocks (CB): InstanceType is optional with "
-    "CapacityReservationId; aws-parallelcluster 3.16.1, SlurmComputeResourceSchema: instance_type_declaration",
+    "CapacityReservationId; aws-parallelcluster 3.16.1, SlurmComputeResourceSchema: instance_type_declaration; "
+    "eksctl-io/eksctl @ 99984ad, pkg/cfn/builder/managed_nodegroup.go: validateLaunchTemplate; "
+    "pkg/apis/eksctl.io/v1alpha5/types.go: InstanceSelector",
 )

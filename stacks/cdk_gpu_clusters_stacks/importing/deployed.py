@@ -32,12 +32,13 @@ from cdk_gpu_clusters_stacks.spec.capacity import utc_text
 from ._rules import DEPLOYED
 from .draft import Change, Draft, Note
 from .foreign import Foreign, Part
-from .group import Group, Market, Volume, accelerated, fleet_name, write_fleet
+from .group import NO_DESIRED, NO_MIX, Group, Market, Volume, accelerated, fleet_name, is_spot, write_fleet
 from .judge import Deployed, logical_id
 from .network import Place, put_existing_network
 
 _CALLS = (TEMPLATES, GROUPS, SUBNETS, SECURITY_GROUP_RULES, PLACEMENT_GROUPS, RESERVATIONS, IMAGES)
 _LAUNCH, _GROUP = "LaunchTemplateData", "AutoScalingGroup"
+_MIX = f"{_GROUP}.MixedInstancesPolicy.InstancesDistribution"
 #: Beside the rules about files: what a launch template and its security groups decide.
 MORE_RULES = ("GPU-COST-002", "GPU-FLT-009", "GPU-LT-011", "GPU-LT-014")
 #: Where a value is -> what becomes of it. The longest path that fits is taken.
@@ -51,12 +52,25 @@ LOST: Mapping[str, str] = {
     f"{_LAUNCH}.NetworkInterfaces": "the library lays out the network interfaces",
     f"{_LAUNCH}.TagSpecifications": "write the tags as `tags` of the fleet",
     f"{_LAUNCH}.BlockDeviceMappings": "nodes have one volume, and their local disks at /scratch",
-    f"{_GROUP}.TargetGroupARNs": "fleets of `inference` have a load balancer; those of `training` have none",
+    f"{_LAUNCH}.Placement.GroupId": "write the name of this placement group, which could not be read, if capacity is "
+    "reserved in it",
+    f"{_LAUNCH}.CapacityReservationSpecification": "`capacity` of the fleet names a reservation, or none",
+    f"{_GROUP}.CapacityReservationSpecification": "`capacity` of the fleet names one reservation, or a group of them",
+    **dict.fromkeys(
+        (f"{_GROUP}.{name}" for name in ("LoadBalancerNames", "TargetGroupARNs", "TrafficSources")),
+        "fleets of `inference` have a load balancer; those of `training` have none",
+    ),
+    f"{_GROUP}.WarmPoolConfiguration": "fleets have no warm pool",
     f"{_GROUP}.TerminationPolicies": "the library sets the rules by which nodes end",
     f"{_GROUP}.HealthCheckType": "the watchdog of each node reports its health to EC2 Auto Scaling",
     f"{_GROUP}.HealthCheckGracePeriod": "the library knows how long a boot takes",
-    f"{_GROUP}.DesiredCapacity": "a fleet has a fixed number of nodes, or scales from its least number",
+    f"{_GROUP}.MixedInstancesPolicy.LaunchTemplate.Overrides": "a fleet has one instance type: the first one",
+    f"{_MIX}.OnDemandBaseCapacity": NO_MIX,
+    f"{_MIX}.OnDemandPercentageAboveBaseCapacity": NO_MIX,
+    f"{_GROUP}.DesiredCapacity": NO_DESIRED,
 }
+#: Of images of Amazon Linux, and of Ubuntu: EC2 user guide, "Device names for volumes on Amazon EC2 instances".
+_ROOT_DEVICES = ("/dev/xvda", "/dev/sda1")
 _SYSTEMS = {"al2023": "al2023", "ubuntu-noble-24.04": "ubuntu-24.04", "ubuntu-jammy-22.04": "ubuntu-22.04",
             "Ubuntu 24.04": "ubuntu-24.04", "Ubuntu 22.04": "ubuntu-22.04", "Amazon Linux 2023": "al2023"}  # fmt: skip
 
@@ -76,6 +90,7 @@ class Found:
         reservation: The described reservation or block; None if there is none, or it was not read.
         strategy: Strategy of the placement group; empty if it is unknown.
         image_name: Name of the image; empty if it is unknown.
+        root_devices: Names that its root device can have; one if the image was read.
         traffic: Rules of the security groups, by group, as properties.
         warnings: What could not be read, and is to be filled in.
     """
@@ -85,6 +100,7 @@ class Found:
     reservation: Mapping[str, Any] | None
     strategy: str
     image_name: str
+    root_devices: tuple[str, ...]
     traffic: dict[str, list[tuple[str, dict[str, Any]]]]
     warnings: list[Finding]
 
@@ -157,8 +173,9 @@ class _Reader:
         launch = data.get(_LAUNCH, {})
         subnets = _subnet_ids(data)
         groups = sorted(set(_security_groups(launch)))
-        target = launch.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-        placement = launch.get("Placement", {}).get("GroupName")
+        reservation = _reservation(self.foreign.root).value
+        placement = _placement(self.foreign.root)
+        by = "GroupIds" if placement.key[-1] == "GroupId" else "GroupNames"
         image = launch.get("ImageId")
         answers = {
             "subnets": self._described(SUBNETS, "Subnets", SubnetIds=subnets) if subnets else [],
@@ -167,13 +184,11 @@ class _Reader:
             )
             if groups
             else [],
-            "placement": self._described(PLACEMENT_GROUPS, "PlacementGroups", GroupNames=[placement])
-            if placement
+            "placement": self._described(PLACEMENT_GROUPS, "PlacementGroups", **{by: [placement.value]})
+            if placement.exists
             else [],
-            "reservation": self._described(
-                RESERVATIONS, "CapacityReservations", CapacityReservationIds=[target["CapacityReservationId"]]
-            )
-            if target.get("CapacityReservationId")
+            "reservation": self._described(RESERVATIONS, "CapacityReservations", CapacityReservationIds=[reservation])
+            if reservation
             else [],
             "image": self._described(IMAGES, "Images", ImageIds=[image]) if str(image).startswith("ami-") else [],
         }
@@ -181,12 +196,17 @@ class _Reader:
         for rule in answers["rules"]:
             kind = DIRECTIONS[bool(rule.get("IsEgress"))]
             traffic.setdefault(str(rule.get("GroupId")), []).append((kind, rule_properties(rule)))
+        if by == "GroupIds" and answers["placement"]:
+            launch["Placement"] = {**launch["Placement"], "GroupName": answers["placement"][0].get("GroupName")}
+            del launch["Placement"]["GroupId"]
         return Found(
             foreign=self.foreign,
             subnets={str(one.get("SubnetId")): one for one in answers["subnets"]},
             reservation=next(iter(answers["reservation"]), None),
             strategy=next((str(one.get("Strategy", "")) for one in answers["placement"]), ""),
             image_name=next((f"{one.get('Name', '')} {one.get('Description', '')}" for one in answers["image"]), ""),
+            root_devices=tuple(str(one["RootDeviceName"]) for one in answers["image"] if "RootDeviceName" in one)
+            or _ROOT_DEVICES,
             traffic=traffic,
             warnings=self.warnings,
         )
@@ -222,6 +242,33 @@ def _subnet_ids(data: Mapping[str, Any]) -> list[str]:
     of_group = data.get(_GROUP, {}).get("VPCZoneIdentifier") or []
     of_launch = [one.get("SubnetId") for one in data.get(_LAUNCH, {}).get("NetworkInterfaces", ())]
     return list(dict.fromkeys(str(one) for one in (*of_group, *of_launch) if one))
+
+
+def _reservation(root: Part) -> Part:
+    """The id of the reservation or block. That of the group comes before that of the launch template."""
+    of_group = _target_of_group(root)["CapacityReservationIds"].items()
+    return of_group[0] if of_group else _target_of_launch(root)["CapacityReservationId"]
+
+
+def _reservation_group(root: Part) -> Part:
+    """The ARN of the resource group of reservations."""
+    of_group = _target_of_group(root)["CapacityReservationResourceGroupArns"].items()
+    return of_group[0] if of_group else _target_of_launch(root)["CapacityReservationResourceGroupArn"]
+
+
+def _target_of_group(root: Part) -> Part:
+    return root[_GROUP]["CapacityReservationSpecification"]["CapacityReservationTarget"]
+
+
+def _target_of_launch(root: Part) -> Part:
+    return root[_LAUNCH]["CapacityReservationSpecification"]["CapacityReservationTarget"]
+
+
+def _placement(root: Part) -> Part:
+    """The placement group of the group, or that of the launch template, which can be its id."""
+    launch = root[_LAUNCH]["Placement"]
+    named = (root[_GROUP]["PlacementGroup"], launch["GroupName"], launch["GroupId"])
+    return next((one for one in named if one.value), launch["GroupName"])
 
 
 def _security_groups(launch: Mapping[str, Any]) -> Iterator[str]:
@@ -269,15 +316,12 @@ def import_deployed(found: Found, draft: Draft, place: Place) -> list[Group]:
 def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Group:
     root = found.foreign.root
     launch, group = root[_LAUNCH], root[_GROUP]
-    market = launch["InstanceMarketOptions"]
-    word = market["MarketType"].text()
-    price = market["SpotOptions"]["MaxPrice"]
-    target = launch["CapacityReservationSpecification"]["CapacityReservationTarget"]
-    placement = launch["Placement"]["GroupName"]
+    market, market_part, price = _market(launch, group)
+    placement = _placement(root)
+    is_named = placement.exists and placement.key[-1] != "GroupId"
     interfaces = launch["NetworkInterfaces"].items()
     layout = [_interface(one) for one in interfaces] or [{"NetworkCardIndex": 0, "DeviceIndex": 0}]
-    disk = next(iter(launch["BlockDeviceMappings"].items()), launch["BlockDeviceMappings"])["Ebs"]
-    reservation, arn = target["CapacityReservationId"], target["CapacityReservationResourceGroupArn"]
+    reservation, arn = _reservation(root), _reservation_group(root)
     is_reserved = reservation.exists or arn.exists
     least, most = group["MinSize"].number(), group["MaxSize"].number()
     return Group(
@@ -287,20 +331,32 @@ def _group(found: Found, name: str, kind: InstanceType, type_part: Part) -> Grou
         type_part=type_part,
         minimum=1 if least is None else least,
         maximum=max(1, 1 if most is None else most),
-        desired=group["DesiredCapacity"].number() or None if word == "capacity-block" else None,
+        desired=group["DesiredCapacity"].number() or None if market is Market.BLOCK else None,
         counts=group["MaxSize"] if group.exists else launch,
-        market={"spot": Market.SPOT, "capacity-block": Market.BLOCK}.get(word or "", Market.ON_DEMAND),
-        market_part=market["MarketType"],
+        market=market,
+        market_part=market_part,
         spot_price=(float(str(price.text())), price) if _is_price(price) else None,
         reservation=reservation if reservation.exists else None,
         reservation_group=arn if arn.exists else None,
-        placement_group=placement if placement.exists and found.strategy in ("", "cluster") else None,
+        placement_group=placement if is_named and found.strategy in ("", "cluster") else None,
         placed=found.strategy == "cluster" or (placement.exists and not is_reserved),
         efa=any(str(one.get("InterfaceType", "")).startswith("efa") for one in layout),
         efa_part=launch["NetworkInterfaces"] if interfaces else launch,
         interfaces=layout,
-        volume=_volume(disk, launch),
+        volume=_volume(found, launch),
     )
+
+
+def _market(launch: Part, group: Part) -> tuple[Market, Part, Part]:
+    """How nodes are bought, where that is, and where a price limit of Spot is."""
+    mix = group["MixedInstancesPolicy"]["InstancesDistribution"]
+    above = mix["OnDemandPercentageAboveBaseCapacity"]
+    if is_spot(mix["OnDemandBaseCapacity"], above):
+        return Market.SPOT, above, mix["SpotMaxPrice"]
+    options = launch["InstanceMarketOptions"]
+    word = options["MarketType"].text() or ""
+    market = {"spot": Market.SPOT, "capacity-block": Market.BLOCK}.get(word, Market.ON_DEMAND)
+    return market, options["MarketType"], options["SpotOptions"]["MaxPrice"]
 
 
 def _is_price(part: Part) -> bool:
@@ -322,8 +378,14 @@ def _interface(part: Part) -> dict[str, object]:
     }
 
 
-def _volume(disk: Part, launch: Part) -> Volume:
-    disk["DeleteOnTermination"].skip()
+def _volume(found: Found, launch: Part) -> Volume:
+    """The root volume; without one in the launch template, the image decides."""
+    mappings = [one for one in launch["BlockDeviceMappings"].items() if one["DeviceName"].value in found.root_devices]
+    if not mappings:
+        return Volume(part=launch)
+    disk = mappings[0]["Ebs"]
+    for part in (mappings[0]["DeviceName"], disk["DeleteOnTermination"]):
+        part.skip()
     return Volume(
         size_gib=disk["VolumeSize"].number(),
         iops=disk["Iops"].number(),
@@ -356,6 +418,9 @@ def _write_rest(draft: Draft, found: Found, made: Group) -> None:
     if not group.exists:
         draft.marks[(*key, "nodes")] = "the number of nodes; a launch template has none"
         draft.notes.append(Note(Change.FILLED, ".".join((*key, "nodes")), draft.marks[(*key, "nodes")]))
+    preference = group["CapacityReservationSpecification"]["CapacityReservationPreference"]
+    if preference.value == "default":
+        preference.skip()
     for part in (group["LaunchTemplate"], group["VPCZoneIdentifier"], launch["MetadataOptions"]):
         part.skip()
     specification = group["MixedInstancesPolicy"]["LaunchTemplate"]["LaunchTemplateSpecification"]
@@ -443,13 +508,21 @@ def _add_traffic(made: Deployed, found: Found, names: Mapping[str, object]) -> N
 
 
 def _add_launch(made: Deployed, found: Found, name: str, names: Mapping[str, object]) -> None:
+    """What nodes are launched with: what the group decides is put into the launch template."""
     launch = found.foreign.root[_LAUNCH]
     data: dict[str, Any] = {str(part.key[-1]): _linked(part.value, names) for part in launch.children()}
-    placement = data.get("Placement", {}).get("GroupName")
-    if placement and found.strategy:
+    placement = _placement(found.foreign.root)
+    if placement.exists and found.strategy:
         group = {"Type": "AWS::EC2::PlacementGroup", "Properties": {"Strategy": found.strategy}}
         made.resources[f"{name}Placement"] = group
-        data["Placement"] = {**data["Placement"], "GroupName": {"Ref": f"{name}Placement"}}
+        data["Placement"] = {**data.get("Placement", {}), "GroupName": {"Ref": f"{name}Placement"}}
+    reservation, arn = _reservation(found.foreign.root), _reservation_group(found.foreign.root)
+    target = {"CapacityReservationId": reservation.value, "CapacityReservationResourceGroupArn": arn.value}
+    if reservation.exists or arn.exists:
+        target = {key: value for key, value in target.items() if value is not None}
+        data["CapacityReservationSpecification"] = {"CapacityReservationTarget": target}
+        key = (name, "Properties", _LAUNCH, "CapacityReservationSpecification")
+        made.origins[key] = reservation if reservation.exists else arn
     made.resources[name] = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}
     made.origins[(name,)] = launch
     for part in launch.children():
@@ -464,9 +537,15 @@ def _add_group(made: Deployed, found: Found, name: str, names: Mapping[str, obje
     kept = ("MinSize", "MaxSize", "VPCZoneIdentifier", "InstanceMaintenancePolicy")
     values = {key: _linked(group.value[key], names) for key in kept if key in group.value}
     values |= {key: str(values[key]) for key in ("MinSize", "MaxSize") if key in values}
+    mix = group.value.get("MixedInstancesPolicy")
+    if mix is None:
+        values["LaunchTemplate"] = version
+    else:
+        named = {**mix.get("LaunchTemplate", {}), "LaunchTemplateSpecification": version}
+        values["MixedInstancesPolicy"] = {**mix, "LaunchTemplate": named}
     made.resources[f"{name}Group"] = {
         "Type": "AWS::AutoScaling::AutoScalingGroup",
-        "Properties": {**values, "LaunchTemplate": version},
+        "Properties": values,
     }
     made.origins[(f"{name}Group",)] = group
 

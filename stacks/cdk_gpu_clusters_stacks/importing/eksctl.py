@@ -9,15 +9,31 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType
+from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
+from cdk_gpu_clusters.rules.kubernetes_labels import node_taints
 
+from ._rules import TYPE
 from .draft import Change, Draft, Note
 from .eks import write_version
 from .foreign import Foreign, Part
-from .group import Group, Market, Volume, accelerated, fleet_name, refuse_equal_names, write_fleet
+from .group import (
+    NO_DESIRED,
+    NO_MIX,
+    Group,
+    Market,
+    Volume,
+    accelerated,
+    fleet_name,
+    is_spot,
+    refuse_equal_names,
+    write_capacity,
+    write_fleet,
+    write_nodes,
+)
 from .judge import Deployed, deployed_groups, logical_id
 from .network import Place, put_existing_network, zones_of
-from .small_nodes import plain_type
+from .small_nodes import has_no_accelerator, plain_type
 
 _NODES = (
     "call what your nodes need in one shell script beside the cluster file, and name it in `user_data` of the fleet"
@@ -38,13 +54,14 @@ _OF_GROUP = {
     "securityGroups": _OWN_GROUP,
     "ssh": "sessions come through Systems Manager; nodes have no SSH key",
     "tags": "tags of the Cluster Autoscaler are set by the library",
-    "taints": _KUBELET,
     "updateConfig": "`update` of the fleet decides whether a change replaces running nodes",
     "volumeKmsKeyID": "write the ARN of the key as `encryption_key_arn` of `root_volume`",
 }
 #: Where a value is -> what becomes of it. The longest path that fits is taken.
 LOST: Mapping[str, str] = {
     **{f"{kind}.{key}": text for kind in ("nodeGroups", "managedNodeGroups") for key, text in _OF_GROUP.items()},
+    "nodeGroups.instancesDistribution.onDemandBaseCapacity": NO_MIX,
+    "nodeGroups.instancesDistribution.onDemandPercentageAboveBaseCapacity": NO_MIX,
     "managedNodeGroups.launchTemplate": "the library writes the launch template",
     "nodeGroups.kubeletExtraConfig": _KUBELET,
     "addons": "the library installs the add-ons that its nodes need; add others as you do today",
@@ -57,6 +74,7 @@ LOST: Mapping[str, str] = {
     "iamIdentityMappings": "write roles and users as `admin_principal_arns` of `eks`",
     "identityProviders": _BY_HAND,
     "karpenter": "write `managed_by: karpenter` for a fleet whose nodes Karpenter is to launch",
+    "privateCluster": "a closed network has the endpoints that its nodes need",
     "secretsEncryption": "secrets in the cluster are encrypted with a key that is made for it",
     "vpc.nat": "a network made here has one NAT gateway, in the zone of the fleets",
     "vpc.clusterEndpoints": "the API server is reached from inside the network; write `public_access_cidrs` of `eks` "
@@ -64,6 +82,15 @@ LOST: Mapping[str, str] = {
     "vpc.securityGroup": _OWN_GROUP,
     "vpc.sharedNodeSecurityGroup": _OWN_GROUP,
 }
+#: Keys of a node group that the library decides as well as eksctl does, or better.
+_OF_LIBRARY = (
+    "instancePrefix",
+    "instanceName",
+    "privateNetworking",
+    "disableIMDSv1",
+    "disablePodIMDS",
+    "ebsOptimized",
+)
 _ZONE = re.compile(r"[a-z]{2}(-[a-z]+)+-\d[a-z]")
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/.+")
 _GROUPS = ("managedNodeGroups", "nodeGroups")
@@ -106,8 +133,11 @@ def import_eksctl(foreign: Foreign, draft: Draft, place: Place) -> list[Group]:
         draft.put("tags", str(tag.key[-1]), value=tag.text() or "", of=tag)
     _write_cluster(draft, root, others)
     for group in groups:
-        no_price = "a managed node group has no price limit of Spot; you pay the Spot price"
-        write_fleet(draft, group, no_spot_price=no_price, orchestrator=Orchestrator.EKS_MANAGED)
+        if group.part["launchTemplate"].exists:
+            _fill_of_template(draft, group)
+        else:
+            no_price = "a managed node group has no price limit of Spot; you pay the Spot price"
+            write_fleet(draft, group, no_spot_price=no_price, orchestrator=Orchestrator.EKS_MANAGED)
         _write_node(draft, group)
     draft.notes.append(
         Note(
@@ -129,15 +159,51 @@ def _groups(root: Part) -> tuple[list[Group], list[Part]]:
     others: list[Part] = []
     for kind in _GROUPS:
         for part in root[kind].items():
-            mixed = part["instancesDistribution"]["instanceTypes"].items()
-            several = part["instanceTypes"].items() or mixed
-            type_part = part["instanceType"] if part["instanceType"].exists or not several else several[0]
-            found = accelerated(type_part) if type_part.exists else None
-            if found is None:
+            types = _types(part)
+            found = next(((record, one) for one in types if (record := accelerated(one)) is not None), None)
+            if found is not None:
+                groups.append(_group(part, *found))
+            elif types or not _is_chosen_elsewhere(part):
                 others.append(part)
             else:
-                groups.append(_group(part, found, type_part))
+                _refuse_without_type(part)
     return groups, others
+
+
+def _types(part: Part) -> list[Part]:
+    """The types of a group: InstanceTypeList of types.go. With several, the one type is `mixed`."""
+    several = part["instanceTypes"].items() or part["instancesDistribution"]["instanceTypes"].items()
+    one = part["instanceType"]
+    if several or one.value == "mixed":
+        one.skip()
+        return several
+    return [one] if one.exists else []
+
+
+def _is_chosen_elsewhere(part: Part) -> bool:
+    """Whether a group without types can have accelerators; one of eksctl's default type has none."""
+    selector = part["instanceSelector"].entries()
+    is_plain = all(name in selector and selector[name].value == 0 for name in ("gpus", "neuron_devices"))
+    return part["launchTemplate"].exists or (bool(selector) and not is_plain)
+
+
+def _refuse_without_type(part: Part) -> None:
+    template = part["launchTemplate"]
+    part.refuse(
+        TYPE,
+        cause="the type of these nodes is not in the file, so it is not known whether they have accelerators",
+        got="launchTemplate" if template.exists else "instanceSelector",
+        allowed="a group with instanceType or instanceTypes",
+        fix="write its type as `instanceTypes` in a copy of the file"
+        + (f"; if the template has it, {_by_command(template)}" if template.exists else ""),
+    )
+
+
+def _by_command(template: Part) -> str:
+    """How a launch template of a group is imported by itself."""
+    version = template["version"].value
+    name = f"{template['id'].value}{'' if version is None else f':{version}'}"
+    return f"read it with `gpu-clusters import --launch-template {name}`"
 
 
 def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
@@ -148,7 +214,8 @@ def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
     market_part, price = _market(part)
     efa = bool(part["efaEnabled"].flag())
     named = part["placement"]["groupName"]
-    is_reserved = reservation.exists or arn.exists
+    # pkg/cfn/builder: nodegroup.go and managed_launch_template.go.
+    is_unmanaged = part.key[0] == "nodeGroups"
     market = Market.BLOCK if is_block else Market.SPOT if market_part is not None else Market.ON_DEMAND
     return Group(
         name=fleet_name(part["name"].text() or "nodes"),
@@ -157,7 +224,8 @@ def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
         type_part=type_part,
         minimum=least,
         maximum=most,
-        desired=desired,
+        # EKS user guide, "Create a managed node group with Capacity Blocks": the size is 0 before the block is active.
+        desired=desired or None if is_block else desired,
         counts=next((part[name] for name in ("maxSize", "desiredCapacity", "minSize") if part[name].exists), part),
         market=market,
         market_part=part["instanceMarketOptions"] if is_block else market_part or part["spot"],
@@ -165,7 +233,7 @@ def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
         reservation=reservation if reservation.exists else None,
         reservation_group=arn if arn.exists else None,
         placement_group=named if named.exists else None,
-        placed=named.exists or (efa and not is_reserved),
+        placed=named.exists or (efa and (is_unmanaged or not part["capacityReservation"].exists)),
         efa=efa,
         efa_part=part["efaEnabled"] if part["efaEnabled"].exists else part,
         interfaces=_interfaces(kind) if efa else [{"NetworkCardIndex": 0, "DeviceIndex": 0}],
@@ -178,6 +246,23 @@ def _group(part: Part, kind: InstanceType, type_part: Part) -> Group:
             part=part["volumeSize"] if part["volumeSize"].exists else part,
         ),
     )
+
+
+def _fill_of_template(draft: Draft, group: Group) -> None:
+    """A group with a launch template of its own: eksctl adds nothing to it, so only the template has the rest."""
+    template, key = group.part["launchTemplate"], ("training", "fleets", group.name)
+    where = f"in launch template {template['id'].value}"
+    write_nodes(draft, group)
+    if group.market is Market.ON_DEMAND and not group.is_reserved:
+        draft.fill(*key, "capacity", value="on_demand", why=f"the market and the reservation {where}", of=template)
+    else:
+        write_capacity(draft, group)
+    if group.instance_type.supports_efa:
+        draft.fill(*key, "efa", value=True, why=f"whether the network interfaces {where} have EFA", of=template)
+    why = f"the size of the root volume {where}"
+    draft.fill(*key, "root_volume", "size_gib", value=DEFAULT_SIZE_GIB, why=why, of=template)
+    text = f"the library writes the launch template: to see what yours has, {_by_command(template)}"
+    draft.note(Change.REPLACED, text, template)
 
 
 def _counts(part: Part) -> tuple[int, int, int]:
@@ -195,16 +280,14 @@ def _market(part: Part) -> tuple[Part | None, tuple[float, Part] | None]:
     if part["spot"].flag():
         return part["spot"], None
     mixed = part["instancesDistribution"]
-    shares = [mixed[name] for name in ("onDemandBaseCapacity", "onDemandPercentageAboveBaseCapacity")]
-    if not mixed.exists or any(share.value != 0 for share in shares):
+    above = mixed["onDemandPercentageAboveBaseCapacity"]
+    if not is_spot(mixed["onDemandBaseCapacity"], above):
         return None, None
-    for share in shares:
-        share.skip()
     price = mixed["maxPrice"]
     if isinstance(price.value, int | float) and not isinstance(price.value, bool):
         price.skip()
-        return shares[1], (float(price.value), price)
-    return shares[1], None
+        return above, (float(price.value), price)
+    return above, None
 
 
 def _interfaces(kind: InstanceType) -> list[dict[str, object]]:
@@ -220,16 +303,36 @@ def _write_node(draft: Draft, group: Group) -> None:
     for tag in part["tags"].children():
         if "k8s.io/" not in str(tag.key[-1]) and tag.exists:
             draft.put(*key, "tags", str(tag.key[-1]), value=tag.text() or "", of=tag)
-    for name in ("instancePrefix", "instanceName", "privateNetworking", "disableIMDSv1", "ebsOptimized"):
+    for name in _OF_LIBRARY:
         part[name].skip()
     for extra in (*part["instanceTypes"].items(), *part["instancesDistribution"]["instanceTypes"].items()):
         if extra.key != group.type_part.key:
-            draft.note(Change.LOST, "a fleet has one instance type: the first one", extra)
+            draft.note(Change.LOST, f"a fleet has one instance type: {group.instance_type.name}", extra)
+    desired = part["desiredCapacity"]
+    is_scaled = group.minimum != group.maximum and group.market is not Market.BLOCK
+    if is_scaled and desired.value not in (None, group.minimum):
+        draft.note(Change.LOST, NO_DESIRED, desired)
+    _note_taints(draft, group)
     if part["nodeRepairConfig"].exists:
         draft.note(Change.REPLACED, "the watchdog of each node repairs and replaces it", part["nodeRepairConfig"])
     if "localStorage" in str(part["overrideBootstrapCommand"].value):
         text = "local disks are one file system at /scratch, as `strategy: RAID0` makes them; other settings are lost"
         draft.note(Change.REPLACED, text, part["overrideBootstrapCommand"])
+
+
+def _note_taints(draft: Draft, group: Group) -> None:
+    """Say which taint the nodes have, where eksctl would give them others, or none."""
+    taints = group.part["taints"]
+    if isinstance(taints.value, Mapping):
+        theirs = {f"{key}={value}" for key, value in taints.value.items()}
+    else:
+        theirs = {f"{one['key'].value}={one['value'].value or ''}:{one['effect'].value}" for one in taints.items()}
+    ours = {f"{one.key}={one.value}:{one.effect}" for one in node_taints(group.instance_type)}
+    taints.skip()
+    if theirs != ours:
+        text = f"nodes have the taint {', '.join(ours)} and no other: only pods that tolerate it run there"
+        of = taints if taints.exists else group.part
+        draft.notes.append(Note(Change.REPLACED, of.name, text, of.place))
 
 
 # Network and cluster.
@@ -246,6 +349,9 @@ def _write_network(draft: Draft, place: Place, region: str, root: Part, groups: 
         else:
             _fill_zone(draft, place, of_cluster)
         _write_zones(draft, root["availabilityZones"])
+        private = root["privateCluster"]["enabled"]
+        if private.flag():
+            draft.put("network", "egress", value="closed", of=private)
         if vpc["cidr"].exists:
             draft.put("network", "cidr", value=vpc["cidr"].text(), of=vpc["cidr"])
         _note_zones(draft, zones)
@@ -340,17 +446,25 @@ def _write_subnets(draft: Draft, name: str, subnets: Mapping[str, Part], region:
 def _write_cluster(draft: Draft, root: Part, others: Sequence[Part]) -> None:
     write_version(draft, root["metadata"]["version"])
     endpoints, cidrs = root["vpc"]["clusterEndpoints"], root["vpc"]["publicAccessCIDRs"]
-    if cidrs.exists:
+    is_public = endpoints["publicAccess"].flag() is not False and not root["privateCluster"]["enabled"].flag()
+    if not is_public:
+        cidrs.skip()
+    elif cidrs.exists:
         draft.put("eks", "public_access_cidrs", value=cidrs.texts(), of=cidrs)
-    elif endpoints["publicAccess"].flag() is not False:
+    else:
         text = "the API server was reached from the entire internet; here from inside the network only"
         draft.notes.append(Note(Change.BETTER, "vpc.publicAccessCIDRs", text))
     endpoints["privateAccess"].flag()
     arns = [one["principalARN"] for one in root["accessConfig"]["accessEntries"].items() if _is_admin(one)]
     arns += [one["arn"] for one in root["iamIdentityMappings"].items() if "system:masters" in str(one["groups"].value)]
     found = [text for part in arns if _PRINCIPAL.fullmatch(text := part.text() or "")]
+    creator = root["accessConfig"]["bootstrapClusterCreatorAdminPermissions"]
     if found:
         draft.put("eks", "admin_principal_arns", value=found, of=arns[0])
+    elif creator.flag() is not False:
+        why = "who administers the cluster: with eksctl, whoever made it"
+        draft.fill("eks", "admin_principal_arns", value=["arn:aws:iam::111122223333:role/platform"], why=why)
+    creator.skip()
     _write_system_nodes(draft, others)
 
 
@@ -359,18 +473,22 @@ def _is_admin(entry: Part) -> bool:
 
 
 def _write_system_nodes(draft: Draft, others: Sequence[Part]) -> None:
-    """The first group without accelerators holds the cluster's own pods; the others are lost."""
-    if not others:
+    """The first group without accelerators holds the cluster's own pods; the others are lost.
+
+    A type that the catalogue does not have may have accelerators: its group holds no pods of the cluster.
+    """
+    system = next((part for part in others if all(map(has_no_accelerator, _types(part)))), None)
+    if system is None:
         text = "two m7i.large in two zones hold the cluster's own pods, since the file has no nodes for them"
         draft.notes.append(Note(Change.REPLACED, "managedNodeGroups", text))
-    for index, part in enumerate(others):
+    for part in others:
         name = part["name"].value or part.name
-        if index:
+        if part is not system:
             text = f"{name} has no accelerators of the catalogue: make it as a node group of your own"
             draft.note(Change.LOST, text, part)
             continue
         _, _, desired = _counts(part)
-        kind = part["instanceType"]
+        kind = next(iter(_types(part)), part["instanceType"])
         if plain_type(kind):
             draft.put("eks", "system_nodes", "instance_type", value=kind.text(), of=kind)
         draft.put("eks", "system_nodes", "nodes", value=min(max(2, desired), 100), of=part)
@@ -382,14 +500,21 @@ def _write_system_nodes(draft: Draft, others: Sequence[Part]) -> None:
 
 
 def deployed_by_eksctl(foreign: Foreign, groups: Sequence[Group]) -> Deployed:
-    """What eksctl deploys for groups (pkg/cfn/builder): launch templates, node groups, and subnets of a new VPC."""
+    """What eksctl deploys for groups (pkg/cfn/builder): launch templates, node groups, and subnets of a new VPC.
+
+    Groups with a launch template of their own are left out: the file does not have its values.
+    """
+    groups = [group for group in groups if not group.part["launchTemplate"].exists]
     made = deployed_groups(groups, metadata={"HttpTokens": "required", "HttpPutResponseHopLimit": 2})
     is_new = not foreign.root["vpc"]["id"].exists and not foreign.root["vpc"]["cidr"].exists
     for group in groups:
         name = logical_id(group.name)
-        if group.part["disableIMDSv1"].flag() is False:
-            data = made.resources[name]["Properties"]["LaunchTemplateData"]
-            data["MetadataOptions"]["HttpTokens"] = "optional"
+        # pkg/cfn/builder/nodegroup.go, makeMetadataOptions.
+        options = made.resources[name]["Properties"]["LaunchTemplateData"]["MetadataOptions"]
+        if group.part["disablePodIMDS"].flag():
+            options["HttpPutResponseHopLimit"] = 1
+        elif group.part["disableIMDSv1"].flag() is False:
+            options["HttpTokens"] = "optional"
         # pkg/cfn/builder/vpc.go: 192.168.0.0/16, in subnets of /19.
         subnet = {
             "VpcId": "vpc-0123456789abcdef0",

@@ -135,6 +135,27 @@ def fleet_name(text: str) -> str:
     return named[:_LONGEST_NAME].rstrip("-")
 
 
+def is_spot(base: Part, above: Part) -> bool:
+    """Whether the shares of On-Demand Instances make a group Spot. A mix is neither: its shares stay unread.
+
+    Args:
+        base: On-Demand Instances that come first; none by default.
+        above: Percentage of On-Demand Instances above them; 100 by default (EC2 Auto Scaling API reference,
+            InstancesDistribution).
+    """
+    first, percentage = base.value or 0, 100 if above.value is None else above.value
+    if percentage == 100 or (first, percentage) == (0, 0):
+        base.skip()
+        above.skip()
+    return (first, percentage) == (0, 0)
+
+
+#: What becomes of a number of nodes at first.
+NO_DESIRED = "a fleet has a fixed number of nodes, or scales from its least number"
+#: What becomes of the shares of a mix.
+NO_MIX = "a fleet is Spot or On-Demand, and this mix becomes On-Demand: write another fleet with `capacity: spot`"
+
+
 def refuse_equal_names(groups: Iterable[Group]) -> None:
     """Report groups whose names differ in what a fleet's name cannot have."""
     seen: dict[str, Group] = {}
@@ -235,14 +256,22 @@ def write_fleet(
     """
     key = ("training", "fleets", group.name)
     write_nodes(draft, group)
-    _write_capacity(draft, (*key, "capacity"), group, no_spot_price)
+    write_capacity(draft, group, no_spot_price)
     _write_placement(draft, key, group)
     write_efa(draft, group)
     _write_volume(draft, (*key, "root_volume"), group.volume)
     note_addresses(draft, group, orchestrator, theirs=group.addresses)
 
 
-def _write_capacity(draft: Draft, key: tuple[str, ...], group: Group, no_spot_price: str) -> None:
+def write_capacity(draft: Draft, group: Group, no_spot_price: str = "") -> None:
+    """Write where the nodes of a fleet come from; nothing for On-Demand Instances, which are the default.
+
+    Args:
+        draft: The cluster file.
+        group: The nodes.
+        no_spot_price: Why the orchestrator takes no price limit of Spot; empty if it takes one.
+    """
+    key = ("training", "fleets", group.name, "capacity")
     if group.market is Market.SPOT:
         price = group.spot_price
         if price is not None and no_spot_price:

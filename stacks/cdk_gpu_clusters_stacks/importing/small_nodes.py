@@ -10,6 +10,9 @@ from cdk_gpu_clusters.errors import ConfigError
 from .draft import Change, Draft
 from .foreign import Part
 
+#: EC2 instance types guide, "Naming conventions": all families but those of accelerated computing, which are DL, F, G,
+#: Inf, P, Trn and VT.
+_PLAIN_FAMILY = re.compile(r"(a|c|d|h|hpc|i|im|is|m|r|t|u-?|x|z)\d")
 _ARM = re.compile(r"[a-z]+\d+g[a-z]*\.")
 
 
@@ -25,6 +28,11 @@ def plain_type(part: Part, *, prefix: str = "") -> str | None:
     except ConfigError:
         return None
     return found.name if found.accelerator is None else None
+
+
+def has_no_accelerator(part: Part) -> bool:
+    """Whether a type is known to have no accelerator: by the catalogue, or by the letters of its family."""
+    return plain_type(part) is not None or _PLAIN_FAMILY.match(str(part.value)) is not None
 
 
 def write_plain_type(draft: Draft, key: tuple[str, ...], given: Part, *, otherwise: str, prefix: str = "") -> None:

@@ -37,7 +37,7 @@ def test_it_writes_a_cluster_file_and_prints_the_report(capsys: pytest.CaptureFi
         assert f"\n{heading}" in out
     assert "takes 32 addresses of the subnet" in out
     assert "GPU-EKS-052" in out
-    assert out.endswith("wrote cluster.yaml; change the 1 line marked CHANGE; then: gpu-clusters plan cluster.yaml\n")
+    assert out.endswith("wrote cluster.yaml; change the 2 lines marked CHANGE; then: gpu-clusters plan cluster.yaml\n")
 
 
 def test_options_say_what_the_file_does_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,13 +11,13 @@ from botocore import xform_name
 
 from cdk_gpu_clusters_stacks.doctor import mapping
 from cdk_gpu_clusters_stacks.doctor.consequences import consequences
-from cdk_gpu_clusters_stacks.doctor.mapping import HOOK_MEMBERS, KINDS, RULE_MEMBERS, SUSPENDED, Kind, Member
+from cdk_gpu_clusters_stacks.doctor.mapping import HOOK_MEMBERS, KINDS, RULE_MEMBERS, SUSPENDED, WARM_POOL, Kind, Member
 from cdk_gpu_clusters_stacks.doctor.nodes import FACTS_OF_NODES, INSTANCE
 from cdk_gpu_clusters_stacks.preflight.call import SECURITY_GROUP_RULES, Call
 from gpu_clusters_emulator.schemas import resource_schema
 
-# What is described and is a state, so that CloudFormation has no property for it.
-STATES = {SUSPENDED}
+# What is described and is a state or a resource of its own, so that CloudFormation has no property for it.
+STATES = {SUSPENDED, WARM_POOL}
 
 
 def output(call: Call) -> Any:

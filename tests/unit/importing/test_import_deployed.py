@@ -26,6 +26,20 @@ TEMPLATE, GROUP = "lt-0a1b2c3d4e5f60718", "trainers"
 SUBNET, TRAFFIC = "subnet-0a1b2c3d4e5f60718", "sg-0a1b2c3d4e5f60718"
 BLOCK = {"CapacityReservationTarget": {"CapacityReservationId": "cr-0a1b2c3d4e5f60718"}}
 
+_GROUP: Values = {
+    "AutoScalingGroupName": GROUP,
+    "MinSize": 0,
+    "MaxSize": 300,
+    "DesiredCapacity": 2,
+    "DefaultCooldown": 300,
+    "AvailabilityZones": ["us-east-1a"],
+    "HealthCheckType": "EC2",
+    "CreatedTime": datetime(2026, 1, 1, tzinfo=UTC),
+    "LaunchTemplate": {"LaunchTemplateId": TEMPLATE, "Version": "3"},
+    "VPCZoneIdentifier": SUBNET,
+    "Tags": [{"Key": "team", "Value": "research"}, {"Key": "aws:cloudformation:stack-name", "Value": "x"}],
+}
+
 
 def _launch(**changes: object) -> Values:
     interfaces = [
@@ -44,24 +58,17 @@ def _launch(**changes: object) -> Values:
     }
 
 
+def _account_with_group(launch: Values | None = None, **changes: object) -> FakeAws:
+    """An account whose group has other values; None removes one."""
+    group = {key: value for key, value in {**_GROUP, **changes}.items() if value is not None}
+    return _account(launch, autoscaling__describe_auto_scaling_groups={"AutoScalingGroups": [group]})
+
+
 def _account(launch: Values | None = None, **answers: object) -> FakeAws:
     version = {
         "LaunchTemplateId": TEMPLATE,
         "VersionNumber": 3,
         "LaunchTemplateData": _launch() if launch is None else launch,
-    }
-    group = {
-        "AutoScalingGroupName": GROUP,
-        "MinSize": 0,
-        "MaxSize": 300,
-        "DesiredCapacity": 2,
-        "DefaultCooldown": 300,
-        "AvailabilityZones": ["us-east-1a"],
-        "HealthCheckType": "EC2",
-        "CreatedTime": datetime(2026, 1, 1, tzinfo=UTC),
-        "LaunchTemplate": {"LaunchTemplateId": TEMPLATE, "Version": "3"},
-        "VPCZoneIdentifier": SUBNET,
-        "Tags": [{"Key": "team", "Value": "research"}, {"Key": "aws:cloudformation:stack-name", "Value": "x"}],
     }
     subnet = {
         "SubnetId": SUBNET,
@@ -82,7 +89,7 @@ def _account(launch: Values | None = None, **answers: object) -> FakeAws:
     fake = FakeAws(
         {
             "ec2.describe_launch_template_versions": {"LaunchTemplateVersions": [version]},
-            "autoscaling.describe_auto_scaling_groups": {"AutoScalingGroups": [group]},
+            "autoscaling.describe_auto_scaling_groups": {"AutoScalingGroups": [_GROUP]},
             "ec2.describe_subnets": {"Subnets": [subnet]},
             "ec2.describe_security_group_rules": {"SecurityGroupRules": [rule, anywhere]},
             "ec2.describe_placement_groups": {"PlacementGroups": [{"GroupName": "rack", "Strategy": "cluster"}]},
@@ -154,6 +161,25 @@ def test_what_is_not_taken_over_is_lost() -> None:
     } <= lost
 
 
+@pytest.mark.parametrize(
+    ("root", "size"), [("/dev/sda1", 200), ("/dev/sdf", 4000), (None, 200), ("/dev/nvme0n1", None)]
+)
+def test_the_root_volume_is_that_of_the_root_device_of_the_image(root: str | None, size: int | None) -> None:
+    mappings = [
+        {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 4000, "VolumeType": "gp3"}},
+        {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 200, "VolumeType": "gp3"}},
+    ]
+    images = {"Images": [{"Name": "Ubuntu 24.04", **({"RootDeviceName": root} if root else {})}]}
+    made = _import(_account(_launch(BlockDeviceMappings=mappings), ec2__describe_images=images))
+    assert _cluster(made)["training"]["fleets"]["trainers"].get("root_volume", {}).get("size_gib") == size
+    lost = {note.what for note in made.notes if note.change is Change.LOST}
+    rest = {f"LaunchTemplateData.BlockDeviceMappings[{index}]" for index, one in enumerate(mappings)
+            if one["Ebs"]["VolumeSize"] != size}  # fmt: skip
+    assert {name for name in lost if "BlockDevice" in name} == (
+        rest if size else {"LaunchTemplateData.BlockDeviceMappings"}
+    )
+
+
 def test_the_times_of_a_block_are_those_of_the_account() -> None:
     launch = _launch(InstanceMarketOptions={"MarketType": "capacity-block"}, CapacityReservationSpecification=BLOCK)
     del launch["Placement"]
@@ -206,6 +232,118 @@ def test_a_price_limit_of_spot_stays_on_plain_ec2() -> None:
     assert _cluster(_import(_account(launch)))["training"]["fleets"]["trainers"]["capacity"] == {
         "spot": {"max_price_usd_per_hour": 9.5}
     }
+
+
+_ARN = "arn:aws:resource-groups:us-east-1:111122223333:group/mine"
+
+
+@pytest.mark.parametrize(
+    ("target", "capacity"),
+    [
+        ({"CapacityReservationIds": ["cr-0a1b2c3d4e5f60718"]}, {"reservation": "cr-0a1b2c3d4e5f60718"}),
+        ({"CapacityReservationResourceGroupArns": [_ARN]}, {"reservation_group": _ARN}),
+    ],
+)
+def test_a_reservation_of_the_group_stays(target: Values, capacity: Values) -> None:
+    fake = _account_with_group(
+        CapacityReservationSpecification={
+            "CapacityReservationPreference": "capacity-reservations-only",
+            "CapacityReservationTarget": target,
+        }
+    )
+    fleet = _cluster(_import(fake))["training"]["fleets"]["trainers"]
+    assert fleet["capacity"] == {**capacity, "placement_group": "rack"}
+    assert ("ec2.describe_capacity_reservations" in fake.names()) is ("reservation" in capacity)
+
+
+def test_a_second_reservation_of_the_group_is_lost() -> None:
+    target = {"CapacityReservationIds": ["cr-0a1b2c3d4e5f60718", "cr-0a1b2c3d4e5f60719"]}
+    made = _import(_account_with_group(CapacityReservationSpecification={"CapacityReservationTarget": target}))
+    lost = {note.what for note in made.notes if note.change is Change.LOST}
+    where = "AutoScalingGroup.CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationIds"
+    assert f"{where}[1]" in lost
+    assert f"{where}[0]" not in lost
+
+
+def test_what_a_fleet_has_not_is_named_as_lost() -> None:
+    arn = "arn:aws:vpc-lattice:us-east-1:111122223333:targetgroup/tg-0a1b2c3d4e5f60718"
+    fake = _account_with_group(
+        LoadBalancerNames=["classic"],
+        TrafficSources=[{"Identifier": arn, "Type": "vpc-lattice"}],
+        WarmPoolConfiguration={"MinSize": 1},
+        CapacityReservationSpecification={"CapacityReservationPreference": "default"},
+    )
+    lost = {note.what: note.text for note in _import(fake).notes if note.change is Change.LOST}
+    for name in ("LoadBalancerNames", "TrafficSources"):
+        assert "load balancer" in lost[f"AutoScalingGroup.{name}"]
+    assert "warm pool" in lost["AutoScalingGroup.WarmPoolConfiguration"]
+    assert not any("CapacityReservation" in name for name in lost)
+
+
+@pytest.mark.parametrize(
+    ("launch", "of_group"),
+    [({"GroupId": "pg-0a1b2c3d4e5f60718"}, {}), ({}, {"PlacementGroup": "rack"}), ({"GroupName": "rack"}, {})],
+)
+def test_a_placement_group_by_its_id_or_of_the_group_is_read(launch: Values, of_group: Values) -> None:
+    fake = _account_with_group(_launch(Placement=launch, CapacityReservationSpecification=BLOCK), **of_group)
+    made = _import(fake)
+    assert _cluster(made)["training"]["fleets"]["trainers"]["capacity"]["placement_group"] == "rack"
+    (asked,) = [one.parameters for one in fake.asked if one.name == "ec2.describe_placement_groups"]
+    assert asked == ({"GroupIds": ["pg-0a1b2c3d4e5f60718"]} if "GroupId" in launch else {"GroupNames": ["rack"]})
+
+
+def test_the_id_of_a_placement_group_that_may_not_be_read_is_lost() -> None:
+    denied = Refusal("UnauthorizedOperation", "You are not authorized to perform this operation")
+    launch = _launch(Placement={"GroupId": "pg-0a1b2c3d4e5f60718"}, CapacityReservationSpecification=BLOCK)
+    made = _import(_account(launch, ec2__describe_placement_groups=denied))
+    assert _cluster(made)["training"]["fleets"]["trainers"]["capacity"] == {"reservation": "cr-0a1b2c3d4e5f60718"}
+    lost = {note.what for note in made.notes if note.change is Change.LOST}
+    assert "LaunchTemplateData.Placement.GroupId" in lost
+
+
+def test_the_rules_judge_the_placement_group_and_the_reservation_of_the_group() -> None:
+    """EC2 does not launch a Capacity Block into a placement group."""
+    launch = _launch(InstanceMarketOptions={"MarketType": "capacity-block"})
+    del launch["Placement"]
+    target = {"CapacityReservationTarget": {"CapacityReservationIds": ["cr-0a1b2c3d4e5f60718"]}}
+    alone = {one.id for one in _import(_account_with_group(launch)).broken}
+    assert {"GPU-CAP-002", "GPU-CAP-030"} & alone == {"GPU-CAP-030"}
+    fake = _account_with_group(launch, CapacityReservationSpecification=target, PlacementGroup="rack")
+    assert {"GPU-CAP-002", "GPU-CAP-030"} & {one.id for one in _import(fake).broken} == {"GPU-CAP-002"}
+
+
+def _of_policy(**shares: object) -> Imported:
+    policy = {
+        "LaunchTemplate": {
+            "LaunchTemplateSpecification": {"LaunchTemplateId": TEMPLATE, "Version": "3"},
+            "Overrides": [{"InstanceType": "g6e.12xlarge"}, {"InstanceType": "g6e.24xlarge"}],
+        },
+        "InstancesDistribution": shares,
+    }
+    launch = _launch(NetworkInterfaces=[{"DeviceIndex": 0, "Groups": [TRAFFIC]}])
+    del launch["Placement"]
+    return _import(_account_with_group(launch, LaunchTemplate=None, MixedInstancesPolicy=policy))
+
+
+def test_a_group_of_spot_instances_by_its_policy_is_spot() -> None:
+    made = _of_policy(OnDemandPercentageAboveBaseCapacity=0, SpotMaxPrice="5.0")
+    fleet = _cluster(made)["training"]["fleets"]["trainers"]
+    assert fleet["instance_type"] == "g6e.12xlarge"
+    assert fleet["capacity"] == {"spot": {"max_price_usd_per_hour": 5.0}}
+
+
+@pytest.mark.parametrize(
+    ("shares", "is_mix"),
+    [
+        ({}, False),
+        ({"OnDemandBaseCapacity": 0, "OnDemandPercentageAboveBaseCapacity": 100}, False),
+        ({"OnDemandBaseCapacity": 2, "OnDemandPercentageAboveBaseCapacity": 0}, True),
+    ],
+)
+def test_a_mix_of_a_policy_is_on_demand_and_named(shares: Values, is_mix: bool) -> None:
+    made = _of_policy(**shares)
+    assert "capacity" not in _cluster(made)["training"]["fleets"]["trainers"]
+    assert any("this mix becomes On-Demand" in note.text for note in made.notes) is is_mix
 
 
 @pytest.mark.parametrize(
