@@ -19,7 +19,7 @@ from __future__ import annotations
 from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.slurm_settings import EPILOG_FOLDER, PROLOG_FOLDER
 from cdk_gpu_clusters.node.software import inline_archive, late_files, read_file
-from cdk_gpu_clusters.node.user_data import setting_files, unit_lines, user_data_files
+from cdk_gpu_clusters.node.user_data import CHECK_LINES, setting_files, unit_lines, user_data_files
 
 _END = "gpu-cluster-end"
 _UNITS, _LUSTRE = "/etc/systemd/system", "gpu-lustre-efa"
@@ -104,10 +104,8 @@ def _configured(settings: NodeSettings) -> list[str]:
         f"""    printf 'export %s=%q\\n' "${{given%%=*}}" "${{given#*=}}" >>{_SESSIONS}""",
         "done",
         *unit_lines(settings),
-        "if systemctl start gpu-node-boot; then exit 0; fi",
         # ParallelCluster keeps the output of custom actions in the log of the node.
-        """sed -n 's/.*"reason": "\\([^"]*\\)".*/gpu-node-boot: \\1/p' /run/gpu-cluster/boot.json""",
-        "exit 1",
+        *CHECK_LINES,
     ]
 
 

@@ -17,12 +17,13 @@ and kubelet, and restarts neither.
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections.abc import Mapping
 
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.software import NodeFile, archive, late_files
-from cdk_gpu_clusters.node.user_data import setting_files, unit_lines, user_data_files
+from cdk_gpu_clusters.node.user_data import CHECK_LINES, setting_files, unit_lines, user_data_files
 
 #: Name of the script, and of the files beside it.
 SETUP_FILE, _SOFTWARE_FILE, _OWN_FILE = "setup.sh", "software.tar", "own.sh"
@@ -36,15 +37,14 @@ STATIC = define_rule(
 #: A folder for nodes without the software: on Amazon EKS every instance group has a script.
 EMPTY_FOLDER: Mapping[str, bytes] = {SETUP_FILE: b"#!/bin/sh\nexit 0\n"}
 
-# The agent sends the output to the log of the cluster from time to time, and a node whose script failed ends: AWS's own
-# scripts wait as long (awslabs/awsome-distributed-ai @ 95b939c, 5.sagemaker-hyperpod/Extensions/run_extensions.sh).
-_KEEP_REASON = "trap '[ $? = 0 ] || { sync; sleep 60; }' EXIT"
-# The reason goes to standard output.
-_CHECK = """\
-if systemctl start gpu-node-boot; then exit 0; fi
-sed -n 's/.*"reason": "\\([^"]*\\)".*/gpu-node-boot: \\1/p' /run/gpu-cluster/boot.json
-exit 1
-"""
+# The agent sends this file alone to the log of the cluster, from time to time (Amazon SageMaker AI developer guide,
+# "SageMaker HyperPod FAQs"), and a node whose script failed ends: AWS's own scripts append to it and wait as long
+# (awslabs/awsome-distributed-ai @ 95b939c, 5.sagemaker-hyperpod/Extensions/run_extensions.sh).
+_LOG = "/var/log/provision/provisioning.log"
+_KEEP_REASON = (
+    f"mkdir -p {posixpath.dirname(_LOG)} && exec >>{_LOG} 2>&1",
+    "trap '[ $? = 0 ] || { sync; sleep 60; }' EXIT",
+)
 
 
 def hyperpod_folder(settings: NodeSettings, *, setup_script: str = "") -> dict[str, bytes]:
@@ -70,7 +70,7 @@ def _setup(settings: NodeSettings, software: bytes, *, has_own: bool) -> str:
     digest = hashlib.sha256(software).hexdigest()
     lines = [
         "#!/bin/sh",
-        _KEEP_REASON,
+        *_KEEP_REASON,
         'cd "$(dirname "$0")" || exit 1',
         f"echo '{digest}  {_SOFTWARE_FILE}' | sha256sum --check --quiet || exit 1",
         f"tar -xf {_SOFTWARE_FILE} -C / || exit 1",
@@ -78,8 +78,9 @@ def _setup(settings: NodeSettings, software: bytes, *, has_own: bool) -> str:
         "systemd-sysusers gpu-job.conf || true",
         *([f"chmod +x {_OWN_FILE} && ./{_OWN_FILE} || exit 1"] if has_own else []),
         *unit_lines(settings),
+        *CHECK_LINES,
     ]
-    return "\n".join([*lines, _CHECK])
+    return "\n".join([*lines, ""])
 
 
 def check_static(texts: Mapping[str, str]) -> list[Finding]:

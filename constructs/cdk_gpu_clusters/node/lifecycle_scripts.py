@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cdk_gpu_clusters.node.settings import NodeSettings
-from cdk_gpu_clusters.node.user_data import start_script
+from cdk_gpu_clusters.node.user_data import CHECK_LINES, start_script
 
 #: First version of the AWS PCS agent that runs the scripts (AWS PCS user guide, "Configure node lifecycle actions").
 FIRST_AGENT_VERSION = "1.5.0-1"
@@ -81,11 +81,7 @@ _NAME = """\
 if [ -n "${PCS_NODE_ID:-}" ]; then mkdir -p /run/gpu-cluster && echo "$PCS_NODE_ID" >/run/gpu-cluster/slurm-node; fi
 """
 # The reason goes to standard output, which AWS PCS keeps in the script's log.
-_CHECK = """\
-if systemctl start gpu-node-boot; then exit 0; fi
-sed -n 's/.*"reason": "\\([^"]*\\)".*/gpu-node-boot: \\1/p' /run/gpu-cluster/boot.json
-exit 1
-"""
+_CHECK = "\n".join([*CHECK_LINES, ""])
 _READY = """\
 #!/bin/sh
 exec /usr/local/bin/gpunode registered

@@ -249,6 +249,16 @@ def start_script(settings: NodeSettings) -> str:
     return "\n".join([*lines, ""])
 
 
+# The first text of this name in the result, whose events have others.
+_REASON = r"""^{"state": "[a-z]*", "reason": "\(\([^"\]\|\\.\)*\)".*"""
+#: Lines of a script that check the node, and print why it fails.
+CHECK_LINES = (
+    "if systemctl start gpu-node-boot; then exit 0; fi",
+    rf"sed -n 's/{_REASON}/gpu-node-boot: \1/p' /run/gpu-cluster/boot.json",
+    "exit 1",
+)
+
+
 def unit_lines(settings: NodeSettings) -> list[str]:
     """The lines of a script that start the units of a node whose software is there.
 

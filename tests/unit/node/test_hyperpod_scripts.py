@@ -72,6 +72,7 @@ def run(folder: Path, files: dict[str, bytes]) -> int:
     for name, content in files.items():
         (folder / name).write_bytes(content)
     script = folder / SETUP_FILE
+    script.write_text(script.read_text().replace("/var/log/provision", f"{folder}/provision"))
     return subprocess.run(["sh", str(script)], cwd="/", check=False, capture_output=True).returncode
 
 
@@ -97,6 +98,19 @@ def test_the_script_fails_with_its_part(tmp_path: Path, tools: Path, broken: str
     assert run(tmp_path, files) == 1
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[-2:] == ["sync", "sleep 60"], "the agent has to send the reason first"
+
+
+def test_what_the_script_prints_is_in_the_file_that_the_agent_sends(tmp_path: Path, tools: Path) -> None:
+    """SageMaker AI developer guide, "SageMaker HyperPod FAQs": the agent sends /var/log/provision/provisioning.log."""
+    (tmp_path / "provision").mkdir()
+    log = tmp_path / "provision" / "provisioning.log"
+    log.write_text("what HyperPod wrote\n")
+    folder = hyperpod_folder(
+        settings_of(HYPERPOD_SLURM), setup_script="#!/bin/sh\necho mine; echo its fault >&2; exit 3\n"
+    )
+    assert "/var/log/provision/provisioning.log" in folder[SETUP_FILE].decode()
+    assert run(tmp_path, folder) == 1
+    assert log.read_text().splitlines() == ["what HyperPod wrote", "mine", "its fault"]
 
 
 def test_nodes_without_the_software_have_a_script_that_does_nothing(tmp_path: Path, tools: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import tarfile
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from cdk_gpu_clusters.node.gpunode.boot.stages import stages_of
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from cdk_gpu_clusters.node.settings import NodeWatch, WatchMode
+from cdk_gpu_clusters.node.user_data import CHECK_LINES
 from fakes import gpu_health
 
 INSTANCE = "i-0123456789abcdef0"
@@ -251,6 +253,25 @@ def test_evidence_of_a_failed_node_is_in_s3_before_its_launch_is_abandoned(gpu_n
         files: Any = {name: archive.extractfile(name) for name in archive.getnames()}
         assert json.loads(files["reason.json"].read())["reason"] == "driver: 1 of 2 GPUs answer"
         assert json.loads(files["boot.json"].read())["state"] == "failed"
+
+
+def test_scripts_of_services_print_the_reason_and_not_that_of_an_event(gpu_node: Any, gpu_settings: Any) -> None:
+    """Without a bucket for evidence, an event with a reason of its own follows the failure."""
+    gpu_node.gpus("GPU-aaaa, 1 MiB")
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
+    _, result = gpu_node.boot()
+    assert result["events"][-1]["reason"] not in ("", result["reason"])
+    check = "\n".join(CHECK_LINES).replace("/run/", f"{gpu_node.root}/run/")
+    done = subprocess.run(
+        ["sh", "-c", f"systemctl() {{ false; }}\n{check}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, f"gpu-node-boot: {result['reason']}\n")
+    kept = gpu_node.root / "run/gpu-cluster/boot.json"
+    kept.write_text(kept.read_text().replace(result["reason"], 'a \\"b\\" c'))
+    done = subprocess.run(
+        ["sh", "-c", f"systemctl() {{ false; }}\n{check}"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == 'gpu-node-boot: a \\"b\\" c\n'
 
 
 def test_logs_and_evidence_that_aws_does_not_take_hold_nothing_back(gpu_node: Any, gpu_settings: Any) -> None:
