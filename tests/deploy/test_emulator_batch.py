@@ -263,7 +263,8 @@ def test_a_job_brings_its_nodes_runs_and_leaves_none(jobs: Callable[..., Jobs]) 
     assert here.nodes(one, "RUNNING") == ["0", "1"]
     here.after(10)
     job = here.job(one)
-    assert (job["status"], job["stoppedAt"] - job["startedAt"]) == ("SUCCEEDED", 600_000)
+    # Time also goes on by itself, a little.
+    assert (job["status"], (job["stoppedAt"] - job["startedAt"]) // 1000) == ("SUCCEEDED", 600)
     assert here.job(f"{one}#0")["container"]["exitCode"] == 0
     assert len(here.instances) == 2
     here.after(20)

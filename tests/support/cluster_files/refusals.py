@@ -66,6 +66,7 @@ _TABLE: dict[str, dict[str, list[str]]] = {
     },
     "g6-dev-node": {
         # A closed network.
+        "batch": ["training.fleets.dev GPU-SPEC-029"],
         "parallelcluster": ["network.egress GPU-PCL-017"],
     },
     "g6e-tensor-parallel": {

@@ -343,7 +343,7 @@ FAULTS = (
     Fault("replaced-only-when-asked", SPOT, in_group(_rolling)),
     Fault("block-drains-in-time", BLOCK, with_value(capacity, "DRAIN_BEFORE_END", _LATE)),
     Fault("block-grows", BLOCK, _one_node_less),
-    Fault("efa-self-rules", SPOT, with_value(efa_security_group, "_ALL_TRAFFIC", "tcp")),
+    Fault("efa-self-rules", SPOT, with_value(efa_security_group, "ALL_TRAFFIC", "tcp")),
     Fault("self-rules-apart", SPOT, in_fabric(_inline_self_reference)),
     Fault("no-rule-twice", SPOT, in_fabric(_same_rules_again)),
     Fault(
