@@ -73,7 +73,7 @@ def test_most_examples_take_every_orchestrator() -> None:
         "ec2": 16,
         "eks": 12,
         "pcs": 12,
-        "batch": 12,
+        "batch": 11,
         "parallelcluster": 12,
         "hyperpod-slurm": 4,
         "hyperpod-eks": 4,
