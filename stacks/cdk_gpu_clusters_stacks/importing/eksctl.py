@@ -349,9 +349,9 @@ def _write_network(draft: Draft, place: Place, region: str, root: Part, groups: 
         else:
             _fill_zone(draft, place, of_cluster)
         _write_zones(draft, root["availabilityZones"])
-        private = root["privateCluster"]["enabled"]
-        if private.flag():
-            draft.put("network", "egress", value="closed", of=private)
+        is_closed = root["privateCluster"]["enabled"]
+        if is_closed.flag():
+            draft.put("network", "egress", value="closed", of=is_closed)
         if vpc["cidr"].exists:
             draft.put("network", "cidr", value=vpc["cidr"].text(), of=vpc["cidr"])
         _note_zones(draft, zones)

@@ -165,7 +165,7 @@ def test_what_is_not_taken_over_is_lost() -> None:
     ("root", "size"), [("/dev/sda1", 200), ("/dev/sdf", 4000), (None, 200), ("/dev/nvme0n1", None)]
 )
 def test_the_root_volume_is_that_of_the_root_device_of_the_image(root: str | None, size: int | None) -> None:
-    mappings = [
+    mappings: list[dict[str, Any]] = [
         {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 4000, "VolumeType": "gp3"}},
         {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 200, "VolumeType": "gp3"}},
     ]
