@@ -37,6 +37,7 @@ from cdk_gpu_clusters.template_rules.engine import judge, not_compliant
 from cdk_gpu_clusters.template_rules.registry import every_rule
 from cdk_gpu_clusters.template_rules.template import Template
 from everything.hyperpod import PLAN, VOLUME_KEY, hyperpod_on_eks, hyperpod_on_slurm, slurm_of_hyperpod
+from node_groups import CLUSTER_GROUP, existing_cluster
 from stack_fixtures import Resources, Site, of_type, only
 
 CLUSTER = "AWS::SageMaker::Cluster"
@@ -344,16 +345,8 @@ def test_nodes_join_every_group_of_the_nodes_of_eks_and_exchange_efa_in_them(
     site: Site, version: str, rules: list[str]
 ) -> None:
     """EKS lets EFA traffic of its own group out since 1.33, and in always: EC2 refuses a rule twice."""
-    of_cluster, of_nodes = "sg-0aaaaaaaaaaaaaaaa", "sg-0bbbbbbbbbbbbbbbb"
-    kubernetes = EksGpuCluster.from_eks_gpu_cluster_attributes(
-        site.stack,
-        "Existing",
-        vpc=site.vpc,
-        cluster_name="research",
-        cluster_security_group_id=of_cluster,
-        kubernetes_version=version,
-        node_security_group_ids=[of_nodes],
-    )
+    of_cluster, of_nodes = CLUSTER_GROUP, "sg-0bbbbbbbbbbbbbbbb"
+    kubernetes = existing_cluster(site, kubernetes_version=version, node_security_group_ids=[of_nodes])
     HyperPodCluster(site.stack, "Pods", eks_cluster=kubernetes)
     resources = site.resources()
     cluster = only(resources, CLUSTER)
@@ -384,15 +377,7 @@ def test_tiered_checkpoints_are_for_eks(site: Site) -> None:
 
 def test_nodes_of_eks_mount_nothing(site: Site) -> None:
     """SageMaker AI developer guide, "SageMaker HyperPod references": FSx needs an instance group of Controller."""
-    kubernetes = EksGpuCluster.from_eks_gpu_cluster_attributes(
-        site.stack,
-        "Kubernetes",
-        vpc=site.vpc,
-        cluster_name="research",
-        cluster_security_group_id="sg-0123456789abcdef0",
-        kubernetes_version="1.33",
-    )
-    cluster = HyperPodCluster(site.stack, "Pods", eks_cluster=kubernetes, vpc_subnets=site.one_subnet)
+    cluster = HyperPodCluster(site.stack, "Pods", eks_cluster=existing_cluster(site), vpc_subnets=site.one_subnet)
     store = LustreStore.from_lustre_store_attributes(
         site.stack,
         "Store",
